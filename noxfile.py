@@ -1,0 +1,166 @@
+"""Tests, checks and the demo, each in an environment of its own under `.nox/`.
+
+Needs nox and nothing else: uv is used where it is installed, virtualenv and pip elsewhere.
+On Linux, where mflux's metadata asks for CUDA and torch, both install MLX's CPU backend instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import nox
+
+if sys.version_info < (3, 11):  # noqa: UP036 (nox runs on older ones)
+    sys.exit(
+        f"nox runs on Python {sys.version.split()[0]}, and teacache needs 3.11 or newer. "
+        "Make the environment again with a newer one: python3.12 -m venv --clear .venv"
+    )
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["unit", "tests"]
+
+ROOT = Path(__file__).parent
+LINUX = sys.platform == "linux"
+DEMO_PICTURE = "teacache-demo.png"
+
+
+@dataclass(frozen=True)
+class Package:
+    """One distribution of the workspace."""
+
+    name: str
+    dir: str
+    needs_mflux: bool
+
+    @property
+    def metadata(self) -> dict:
+        """Its `[project]` table."""
+        return nox.project.load_toml(ROOT / self.dir / "pyproject.toml")["project"]
+
+
+CORE = Package("core", "packages/teacache-core", needs_mflux=False)
+ADAPTERS = (
+    Package("flux2", "packages/teacache-flux2", needs_mflux=True),
+    Package("flux1", "packages/teacache-flux1", needs_mflux=True),
+    Package("qwen", "packages/teacache-qwen", needs_mflux=True),
+    Package("zimage", "packages/teacache-zimage", needs_mflux=True),
+)
+
+each_adapter = nox.parametrize("package", ADAPTERS, ids=[package.name for package in ADAPTERS])
+
+
+@nox.session
+def unit(session: nox.Session) -> None:
+    """The core's unit tests where mflux is not installed."""
+    install(session, (), "test")
+    run_pytest(session, CORE, options=("-m", "unit"))
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """All other tests that run by default, of all packages, in one environment with mflux."""
+    install(session, ADAPTERS, "test")
+    run_pytest(session, CORE, *ADAPTERS, options=("--deselect", f"{CORE.dir}/tests/unit"))
+
+
+@nox.session(default=False)
+@each_adapter
+def parity(session: nox.Session, package: Package) -> None:
+    """The parity tests of one adapter, installed alone beside the core."""
+    install(session, (package,), "test")
+    run_pytest(session, package, options=("-m", "parity"))
+
+
+@nox.session(default=False)
+@each_adapter
+def quality(session: nox.Session, package: Package) -> None:
+    """The quality tests of one adapter, installed alone beside the core."""
+    install(session, (package,), "test")
+    run_pytest(session, package, options=("-m", "quality"))
+
+
+@nox.session(default=False)
+def demo(session: nox.Session) -> None:
+    """Pictures of the embedded toy models, plain and wrapped; what follows `--` goes to `teacache demo`."""
+    install(session, ADAPTERS)
+    out = [] if "--out" in session.posargs else ["--out", DEMO_PICTURE]
+    session.run("teacache", "demo", *out, *session.posargs, env=runtime_env(session))
+    if out:
+        session.log(f"The picture: {ROOT / DEMO_PICTURE}")
+
+
+@nox.session(default=False)
+def lint(session: nox.Session) -> None:
+    """Ruff's rules and format, mypy's strict mode on all sources, and the two copies of the overrides."""
+    install(session, (), "test", "lint")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    lines = (ROOT / ".ci/linux-cpu-overrides.txt").read_text(encoding="utf-8").splitlines()
+    if [line for line in lines if line and not line.startswith("#")] != overrides():
+        session.error(
+            ".ci/linux-cpu-overrides.txt differs from override-dependencies in pyproject.toml: copy the lines"
+        )
+
+
+def install(session: nox.Session, adapters: tuple[Package, ...], *groups: str) -> None:
+    """Install the core and these adapters editable, with the tools of these dependency groups."""
+    pyproject = nox.project.load_toml(ROOT / "pyproject.toml")
+    tools = nox.project.dependency_groups(pyproject, *groups)
+    core = ("-e", f"{CORE.dir}[quality]")
+    others = [word for package in adapters for word in ("-e", package.dir)]
+    if session.venv_backend == "uv" or not LINUX:
+        # uv reads the overrides from pyproject.toml.
+        session.install(*core, *others, *tools)
+        return
+    # pip knows no overrides: first what mflux imports, then mflux and the adapters by themselves.
+    if not adapters:
+        session.install(mlx_cpu(), *core, *tools)
+        return
+    session.install("-r", ".ci/linux-cpu.txt", *core, *tools)
+    session.install("--no-deps", mflux(adapters[0]), *others)
+
+
+def overrides() -> list[str]:
+    """What the workspace puts in the place of mflux's own requirements."""
+    return nox.project.load_toml(ROOT / "pyproject.toml")["tool"]["uv"]["override-dependencies"]
+
+
+def mlx_cpu() -> str:
+    """The requirement that brings MLX with its CPU backend on Linux."""
+    return next(line for line in overrides() if line.startswith("mlx[cpu]"))
+
+
+def mflux(adapter: Package) -> str:
+    """The mflux versions that this adapter asks for."""
+    return next(line for line in adapter.metadata["dependencies"] if line.startswith("mflux"))
+
+
+def run_pytest(session: nox.Session, *packages: Package, options: tuple[str, ...]) -> None:
+    """Run the tests of these packages; what follows `--` goes to pytest."""
+    folders = [f"{package.dir}/tests" for package in packages if (ROOT / package.dir / "tests").is_dir()]
+    session.run("pytest", *options, *folders, *session.posargs, env=runtime_env(session))
+
+
+def runtime_env(session: nox.Session) -> dict[str, str]:
+    """What makes MLX's Linux CPU wheel fast, and work without a compiler."""
+    env: dict[str, str] = {}
+    if not LINUX:
+        return env
+    # The wheel links the reference BLAS, about 1 GFLOP/s in float32; OpenBLAS put before it is some 70 times faster.
+    openblas = next(Path("/usr/lib").glob("*/openblas-pthread/libblas.so.3"), None)
+    if openblas:
+        env["LD_PRELOAD"] = " ".join(filter(None, [os.environ.get("LD_PRELOAD"), str(openblas)]))
+    else:
+        session.log("OpenBLAS not found: matrix products are slow. On Debian: apt install libopenblas0-pthread")
+    # mx.compile builds its CPU kernels with g++ at run time.
+    if not shutil.which("g++"):
+        env["MLX_DISABLE_COMPILE"] = "1"
+        session.warn("g++ not found: mx.compile is off. On Debian: apt install g++")
+    return env
