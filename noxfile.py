@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,13 +45,15 @@ class Package:
         return nox.project.load_toml(ROOT / self.dir / "pyproject.toml")["project"]
 
 
-CORE = Package("core", "packages/teacache-core", needs_mflux=False)
-ADAPTERS = (
+PACKAGES = (
+    Package("core", "packages/teacache-core", needs_mflux=False),
     Package("flux2", "packages/teacache-flux2", needs_mflux=True),
     Package("flux1", "packages/teacache-flux1", needs_mflux=True),
     Package("qwen", "packages/teacache-qwen", needs_mflux=True),
     Package("zimage", "packages/teacache-zimage", needs_mflux=True),
 )
+CORE = PACKAGES[0]
+ADAPTERS = tuple(package for package in PACKAGES if package.needs_mflux)
 
 each_adapter = nox.parametrize("package", ADAPTERS, ids=[package.name for package in ADAPTERS])
 
@@ -58,7 +61,7 @@ each_adapter = nox.parametrize("package", ADAPTERS, ids=[package.name for packag
 @nox.session
 def unit(session: nox.Session) -> None:
     """The core's unit tests where mflux is not installed."""
-    install(session, (), "test")
+    install(session, [CORE], "test")
     run_pytest(session, CORE, options=("-m", "unit"))
 
 
@@ -66,14 +69,14 @@ def unit(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """All other tests that run by default, of all packages, in one environment with mflux."""
     install(session, ADAPTERS, "test")
-    run_pytest(session, CORE, *ADAPTERS, options=("--deselect", f"{CORE.dir}/tests/unit"))
+    run_pytest(session, *PACKAGES, options=("--deselect", f"{CORE.dir}/tests/unit"))
 
 
 @nox.session(default=False)
 @each_adapter
 def parity(session: nox.Session, package: Package) -> None:
     """The parity tests of one adapter, installed alone beside the core."""
-    install(session, (package,), "test")
+    install(session, [package], "test")
     run_pytest(session, package, options=("-m", "parity"))
 
 
@@ -81,7 +84,7 @@ def parity(session: nox.Session, package: Package) -> None:
 @each_adapter
 def quality(session: nox.Session, package: Package) -> None:
     """The quality tests of one adapter, installed alone beside the core."""
-    install(session, (package,), "test")
+    install(session, [package], "test")
     run_pytest(session, package, options=("-m", "quality"))
 
 
@@ -98,7 +101,7 @@ def demo(session: nox.Session) -> None:
 @nox.session(default=False)
 def lint(session: nox.Session) -> None:
     """Ruff's rules and format, mypy's strict mode on all sources, and the two copies of the overrides."""
-    install(session, (), "test", "lint")
+    install(session, [CORE], "test", "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
@@ -109,22 +112,21 @@ def lint(session: nox.Session) -> None:
         )
 
 
-def install(session: nox.Session, adapters: tuple[Package, ...], *groups: str) -> None:
-    """Install the core and these adapters editable, with the tools of these dependency groups."""
-    pyproject = nox.project.load_toml(ROOT / "pyproject.toml")
-    tools = nox.project.dependency_groups(pyproject, *groups)
+def install(session: nox.Session, packages: Sequence[Package], *groups: str) -> None:
+    """Install these packages and the core editable, with the tools of these dependency groups."""
+    tools = nox.project.dependency_groups(nox.project.load_toml(ROOT / "pyproject.toml"), *groups)
     core = ("-e", f"{CORE.dir}[quality]")
-    others = [word for package in adapters for word in ("-e", package.dir)]
+    adapters = [package for package in packages if package.needs_mflux]
+    editable = [word for package in adapters for word in ("-e", package.dir)]
     if session.venv_backend == "uv" or not LINUX:
         # uv reads the overrides from pyproject.toml.
-        session.install(*core, *others, *tools)
-        return
-    # pip knows no overrides: first what mflux imports, then mflux and the adapters by themselves.
-    if not adapters:
+        session.install(*core, *editable, *tools)
+    elif adapters:
+        # pip knows no overrides: first what mflux imports, then mflux and the adapters by themselves.
+        session.install("-r", ".ci/linux-cpu.txt", *core, *tools)
+        session.install("--no-deps", mflux(adapters[0]), *editable)
+    else:
         session.install(mlx_cpu(), *core, *tools)
-        return
-    session.install("-r", ".ci/linux-cpu.txt", *core, *tools)
-    session.install("--no-deps", mflux(adapters[0]), *others)
 
 
 def overrides() -> list[str]:
