@@ -1,0 +1,128 @@
+"""The mflux host: callbacks, factories, `generate_image`, names and schedules of mflux. Imported lazily.
+
+All that the project knows of mflux's program (not of its models) is here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import mlx.core as mx
+
+from teacache.adapter import Pipeline
+from teacache.changes import Changes
+from teacache.errors import AdapterDescriptionError, TransformerReplacedWarning
+from teacache.hosts import Names
+from teacache.run import RunInfo
+from teacache.session import Session
+
+
+class MfluxHost:
+    """Ties a session to an mflux pipeline."""
+
+    def install(self, model: Any, pipeline: Pipeline, session: Session, changes: Changes) -> None:
+        """Registers the callbacks and wraps the pipeline's factories and `generate_image`, on this object only."""
+        callback = _Callback(model, pipeline, session)
+        registry = model.callbacks
+        for callbacks in (registry.before_loop, registry.in_loop, registry.after_loop, registry.interrupt):
+            changes.append(callbacks, callback)
+        for name in pipeline.factories:
+            changes.set_attribute(model, name, _factory(model, name, session))
+        changes.set_attribute(model, "generate_image", _generate_image(model, session))
+
+    def names(self, model: Any) -> Names:
+        """Reads the model's config: mflux fills in a base also where it only guessed it from part of a name."""
+        config = model.model_config
+        return Names(
+            name=config.model_name,
+            base=config.base_model,
+            altered=bool(getattr(model, "lora_paths", None)),
+        )
+
+    def version(self) -> str:
+        """Returns mflux's version."""
+        return version("mflux")
+
+
+class _Callback:
+    """What mflux calls around and in its loop."""
+
+    def __init__(self, model: Any, pipeline: Pipeline, session: Session) -> None:
+        self._model = weakref.ref(model)
+        self._transformer = weakref.ref(getattr(model, str(pipeline.transformer)))
+        self._attribute = str(pipeline.transformer)
+        self._session = session
+
+    def call_before_loop(self, seed: int, prompt: str, latents: mx.array, config: Any, **_: Any) -> None:
+        model = self._model()
+        if getattr(model, self._attribute, None) is not self._transformer():
+            self._session.abort()
+            self._session.warn(
+                TransformerReplacedWarning(
+                    f"{type(model).__name__}.{self._attribute} was replaced after it was wrapped: this picture is "
+                    "made without the cache. Call restore() and wrap the model again."
+                )
+            )
+            return
+        self._session.begin(
+            RunInfo(
+                sigmas=tuple(config.scheduler.sigmas.tolist()[: config.num_inference_steps]),
+                first_step=config.init_time_step,
+                image_tokens=config.image_seq_len,
+                guidance=config.guidance,
+            )
+        )
+
+    def call_in_loop(self, t: int, seed: int, prompt: str, latents: mx.array, config: Any, time_steps: Any) -> None:
+        self._session.end_step(t, latents)
+
+    def call_after_loop(self, seed: int, prompt: str, latents: mx.array, config: Any) -> None:
+        self._session.end()
+
+    def call_interrupt(self, t: int, seed: int, prompt: str, latents: mx.array, config: Any, time_steps: Any) -> None:
+        self._session.abort()
+
+
+def _original(model: Any, name: str) -> Callable[[], Callable[..., Any]]:
+    """The attribute as the pipeline would find it, without keeping the pipeline alive."""
+    reference = weakref.ref(model)
+    if name in vars(model):
+        own = vars(model)[name]
+        return lambda: own
+    try:
+        static = inspect.getattr_static(type(model), name)
+    except AttributeError:
+        raise AdapterDescriptionError(
+            f"{type(model).__name__} has no attribute {name!r}. The installed mflux and the adapter do not fit: "
+            "`teacache adapters` shows the versions."
+        ) from None
+    return lambda: static.__get__(reference(), type(reference()))
+
+
+def _factory(model: Any, name: str, session: Session) -> Callable[..., Any]:
+    original = _original(model, name)
+
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        return session.entry(original()(*args, **kwargs))
+
+    return factory
+
+
+def _generate_image(model: Any, session: Session) -> Callable[..., Any]:
+    original = _original(model, "generate_image")
+
+    def generate_image(*args: Any, **kwargs: Any) -> Any:
+        session.abort()
+        try:
+            image = original()(*args, **kwargs)
+            session.commit()
+        finally:
+            session.abort()
+        return image
+
+    generate_image.__doc__ = type(model).generate_image.__doc__
+    return generate_image

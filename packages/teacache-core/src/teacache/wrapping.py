@@ -1,0 +1,253 @@
+"""`wrap` and the handle: what a user touches."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal
+
+from teacache.errors import (
+    AlreadyWrappedError,
+    CompileOptionError,
+    DistilledWarning,
+    ForeignWrapperError,
+    NoCalibrationWarning,
+    OptionError,
+    TeaCacheWarning,
+    UntestedVersionWarning,
+)
+
+if TYPE_CHECKING:
+    from teacache.adapter import Adapter, Pipeline
+    from teacache.hosts import Host
+    from teacache.identity import Identity
+    from teacache.session import Session
+    from teacache.stats import Stats, StepRecord
+
+Mode = Literal["cache", "shadow"]
+
+
+class Handle:
+    """A wrapped model. Leaving its `with` block, or `restore()`, gives the model back exactly as it was.
+
+    Attributes:
+        adapter: the adapter that describes the model.
+        identity: which checkpoint the model holds, and how surely.
+    """
+
+    def __init__(
+        self, model: Any, adapter: Adapter, identity: Identity, session: Session, restore: Callable[[], None]
+    ) -> None:
+        self.adapter = adapter
+        self.identity = identity
+        self._model = weakref.ref(model)
+        self._session = session
+        self._restore = restore
+
+    @property
+    def stats(self) -> Stats:
+        """The finished runs."""
+        return self._session.stats
+
+    def restore(self) -> None:
+        """Gives the model back exactly as it was. Calling it again does nothing.
+
+        Raises:
+            RestoreError: something was changed on top of what `wrap` changed; undo that, then call again.
+        """
+        self._session.close()
+        self._restore()
+
+    def run(
+        self, sigmas: Sequence[float], *, image_tokens: int | None = None, guidance: float | None = None
+    ) -> AbstractContextManager[Iterator[int]]:
+        """Opens a run for a loop of your own (models outside mflux).
+
+        Args:
+            sigmas: the schedule's noise levels, one per step and the last one's end.
+            image_tokens: how many of the image stream's tokens become the picture; None for all.
+            guidance: strength of guidance, where the calibration asks for it.
+
+        Returns:
+            A context manager over an iterator of step indices: ``with handle.run(sigmas) as steps: for k in steps:``.
+
+        Raises:
+            OptionError: the model has a loop of its own, or there are fewer than two noise levels.
+        """
+        from teacache.hosts.loop import loop_run
+        from teacache.run import RunInfo
+
+        if self.adapter.host != "loop":
+            raise OptionError(
+                f"{type(self._model()).__name__} runs in {self.adapter.host}'s own loop. Call its generate_image(...) "
+                "instead of opening a run."
+            )
+        info = RunInfo(sigmas=tuple(map(float, sigmas[:-1])), image_tokens=image_tokens, guidance=guidance)
+        return loop_run(self._session, sigmas, info)
+
+    def __enter__(self) -> Handle:
+        """Returns the handle."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Restores the model."""
+        self.restore()
+
+    def __str__(self) -> str:
+        """One line for the last run: how many steps were reused, or why none."""
+        return str(self.stats)
+
+    def __repr__(self) -> str:
+        """The model, its checkpoint and the number of runs."""
+        state = "restored" if self._session.closed else f"{len(self.stats.runs)} runs"
+        return f"<teacache.Handle {self.adapter.name} {self.identity.checkpoint or 'unknown checkpoint'}: {state}>"
+
+
+def wrap(
+    model: Any,
+    *,
+    threshold: float | None = None,
+    coefficients: Sequence[float] | None = None,
+    warmup: int = 1,
+    cooldown: int = 1,
+    max_reuse: int = 8,
+    mode: Mode = "cache",
+    compile: bool | None = None,
+    adapter: str | Adapter | None = None,
+    checkpoint: str | None = None,
+    on_step: Callable[[StepRecord], None] | None = None,
+) -> Handle:
+    """Puts the step cache around a model. Its own `generate_image` then reuses the steps that change little.
+
+    Args:
+        model: a pipeline that an installed adapter describes (`teacache.adapters()` lists them).
+        threshold: how much predicted change may add up before a step is computed; from 0 (off: the plain path, bit
+            for bit) up. None takes the calibrated one.
+        coefficients: a polynomial of your own for the gate: five numbers, highest power first. It is used for every
+            recipe and without a range, and needs `threshold`.
+        warmup: how many steps at the start are always computed (at least 1).
+        cooldown: how many steps at the end are always computed (at least 1).
+        max_reuse: most steps in a row that are reused.
+        mode: ``"cache"``, or ``"shadow"``: the gate runs and records, and every step is computed and measured.
+        compile: None follows the pipeline; True or False force `mx.compile` where the pipeline has a predict
+            function.
+        adapter: which adapter to use, by name, where several claim the model; or an `Adapter` of your own.
+        checkpoint: which checkpoint the model holds, where its name does not say so.
+        on_step: called with the record of each step as it ends.
+
+    Returns:
+        The handle: a context manager, with `stats` and `restore()`.
+
+    Raises:
+        UnknownModelError: no adapter describes the model.
+        AdapterNotInstalledError: a known package would; the message has the line to install it.
+        UnsupportedPipelineError: the family is known, this pipeline of it is not cacheable.
+        AlreadyWrappedError: the model, or a pipeline that shares its transformer, is wrapped.
+        OptionError: an option has an impossible value (ThresholdError, CoefficientsError, CompileOptionError).
+    """
+    from teacache.boundary import Boundary
+    from teacache.changes import Changes
+    from teacache.hosts import host_for
+    from teacache.plugins import find_adapter
+    from teacache.selection import Options, Selection
+    from teacache.session import Session
+
+    options = Options(
+        threshold=threshold,
+        coefficients=coefficients,
+        warmup=warmup,
+        cooldown=cooldown,
+        max_reuse=max_reuse,
+        mode=mode,
+    )
+    found, pipeline = find_adapter(model, adapter=adapter)
+    transformer = _transformer(model, found, pipeline)
+    _check_compile(compile, model, pipeline)
+    host = host_for(found.host)
+    selection = Selection.of(found, pipeline, host.names(model), options, checkpoint=checkpoint)
+    boundary = Boundary(found.body, found.signal, batch=found.branches_in_batch)
+    session = Session(boundary, selection.plan_run, compile=compile, explain=mode == "cache", on_step=on_step)
+    for warning in _warnings(selection.identity, options, found, host):
+        session.warn(warning)
+    changes = Changes()
+    try:
+        boundary.install(transformer, changes)
+        if not pipeline.factories:
+            boundary.on_call = lambda plain, args, kwargs: session.traced_call(plain, args, kwargs, found.branch_key)
+        host.install(model, pipeline, session, changes)
+    except BaseException:
+        changes.undo()
+        raise
+    return Handle(model, found, selection.identity, session, changes.undo)
+
+
+def _transformer(model: Any, adapter: Adapter, pipeline: Pipeline) -> Any:
+    """The model's transformer, checked to be the class that the adapter describes and to be free."""
+    from teacache.adapter import class_matches
+
+    transformer = model if pipeline.transformer is None else getattr(model, pipeline.transformer, None)
+    if transformer is None:
+        raise OptionError(
+            f"{type(model).__name__}.{pipeline.transformer} is None: its weights were freed (low-RAM mode does so "
+            "after a picture). Load the model again, then wrap it."
+        )
+    if hasattr(type(transformer), "teacache_boundary"):
+        raise AlreadyWrappedError(
+            f"The {type(transformer).__name__} of this {type(model).__name__} is wrapped already, through this model "
+            "or one that shares it. Call restore() on the first handle, then wrap again with the new options."
+        )
+    if not class_matches(type(transformer), adapter.transformer):
+        raise ForeignWrapperError(
+            f"{type(model).__name__}.{pipeline.transformer} is a {type(transformer).__module__}."
+            f"{type(transformer).__qualname__}, but the adapter {adapter.name!r} describes {adapter.transformer}. "
+            "If another tool replaced it, undo that first, then wrap again."
+        )
+    return transformer
+
+
+def _check_compile(compile: bool | None, model: Any, pipeline: Pipeline) -> None:
+    if compile is not None and not isinstance(compile, bool):
+        raise CompileOptionError(f"compile={compile!r} was given; expected None, True or False.")
+    if compile is not None and not pipeline.factories:
+        raise CompileOptionError(
+            f"compile={compile} was given, but {type(model).__name__} calls its transformer directly: there is no "
+            "predict function to compile, and it runs eagerly. Leave compile out."
+        )
+
+
+def _warnings(identity: Identity, options: Any, adapter: Adapter, host: Host) -> Iterator[TeaCacheWarning]:
+    """What the user must know before the first run."""
+    version, tested = host.version(), adapter.host_versions
+    if version is not None and tested is not None and _parts(version) > _parts(tested[1]):
+        yield UntestedVersionWarning(
+            f"{adapter.host} {version} is newer than the versions that the adapter {adapter.name!r} was tested with "
+            f"({tested[0]} to {tested[1]}). `teacache doctor` checks this machine."
+        )
+    if not options.needs_numbers:
+        return
+    calibration = identity.calibration
+    name = identity.checkpoint or "this model"
+    if calibration is not None and calibration.distilled:
+        yield DistilledWarning(
+            f"{name} is distilled to a few steps, each of which changes much: nothing will be reused. "
+            "A base checkpoint at 25 to 50 steps gains."
+        )
+    elif identity.level == "declared" and calibration is not None:
+        yield NoCalibrationWarning(
+            f"The weights are declared to derive from {name}, which is not proof that its numbers fit them: nothing "
+            f"is reused, every step is measured. Say wrap(model, checkpoint={name!r}) to use its numbers."
+        )
+    elif calibration is None or calibration.gate is None:
+        yield NoCalibrationWarning(
+            f"There are no numbers for {name}: nothing is reused, every step is measured. Give coefficients= and "
+            "threshold=, or say checkpoint= if the weights are those of a known checkpoint "
+            f"(`teacache adapters` lists them)."
+        )
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    """Major and minor, for comparing with the tested range."""
+    return tuple(int("".join(filter(str.isdigit, part)) or 0) for part in version.split(".")[:2])
+
+
