@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from teacache.errors import OptionError
 from teacache.policies.options import (
@@ -17,6 +16,8 @@ from teacache.policies.options import (
     validate_range,
     validate_threshold,
 )
+
+__all__ = ["Decision", "Gate", "replay_gate", "validate_coefficients", "validate_options", "validate_threshold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,12 @@ class Gate:
         self,
         steps: int,
         *,
-        coefficients: Any,
-        calibrated_range: Any,
-        threshold: Any,
-        warmup: Any = 1,
-        cooldown: Any = 1,
-        max_reuse: Any = 8,
+        coefficients: Iterable[float],
+        calibrated_range: Iterable[float] | None,
+        threshold: float,
+        warmup: int = 1,
+        cooldown: int = 1,
+        max_reuse: int = 8,
     ) -> None:
         """Prepares the gate.
 
@@ -142,12 +143,12 @@ class Gate:
 def replay_gate(
     signal_change: Iterable[float],
     *,
-    coefficients: Any,
-    calibrated_range: Any,
-    threshold: Any,
-    warmup: Any = 1,
-    cooldown: Any = 1,
-    max_reuse: Any = 8,
+    coefficients: Iterable[float],
+    calibrated_range: Iterable[float] | None,
+    threshold: float,
+    warmup: int = 1,
+    cooldown: int = 1,
+    max_reuse: int = 8,
 ) -> list[bool]:
     """Returns what the gate would do in a run of which only the signal changes are known.
 
