@@ -7,7 +7,7 @@ import tomllib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from teacache.calibration import (
@@ -186,11 +186,12 @@ def test_numpy_numbers_are_written_as_numbers():
 
 facts = st.recursive(
     st.text() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner, max_size=30).map(tuple),
-    max_leaves=40,
+    lambda inner: st.lists(inner, max_size=12).map(tuple),
+    max_leaves=20,
 )
 
 
+@settings(max_examples=25)
 @given(st.dictionaries(st.text(), facts, max_size=5))
 def test_any_evidence_survives(evidence):
     """Red when a text is escaped wrongly, a key is not quoted, or a number loses digits."""
