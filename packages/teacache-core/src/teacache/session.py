@@ -134,6 +134,7 @@ class Session:
             seconds=run.seconds,
             policy=plan.summary,
             checkpoint=plan.checkpoint,
+            target_tokens=plan.target,
             why_nothing=explain_nothing_reused(run.records, threshold=plan.threshold, distilled=plan.distilled),
         )
 

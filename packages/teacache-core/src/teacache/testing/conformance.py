@@ -1,0 +1,258 @@
+"""The suite that every adapter passes, those of third parties too. Needs pytest; imports mlx; never mflux.
+
+    class TestMine(AdapterConformance):
+        adapter = MY_ADAPTER
+
+        def make_model(self):
+            return a_small_model_with_random_weights()
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from mlx.utils import tree_flatten
+
+import teacache
+from teacache.adapter import Adapter, Pipeline
+from teacache.calibration import load_calibrations
+from teacache.errors import AlreadyWrappedError
+from teacache.plugins import find_adapter
+from teacache.stats import RunStats
+from teacache.testing.reference import reference_reuse
+from teacache.testing.spies import (
+    LastBlockSpy,
+    Latents,
+    compile_disabled,
+    expected_warnings,
+    record_latents,
+    same,
+    snapshot,
+    transformer_of,
+)
+from teacache.wrapping import Handle
+
+ALTERNATE: dict[str, Any] = {"coefficients": [0.0, 0.0, 0.0, 0.0, 1.0], "threshold": 1.5}
+"""Gate options that reuse every other step whatever the signal: each step predicts a change of 1."""
+
+
+class AdapterConformance:
+    """Subclass it as ``class TestSomething`` with `adapter` and `make_model`.
+
+    Attributes:
+        adapter: the adapter under test.
+        installed: the adapter's package is installed, so that `wrap` finds it by itself.
+        steps: steps of a run; at least 6.
+        arguments: keyword arguments of `generate_image`, beside seed and number of steps.
+        variation: arguments of a second run that differs as far as the pipeline allows.
+    """
+
+    adapter: ClassVar[Adapter]
+    installed: ClassVar[bool] = True
+    steps: ClassVar[int] = 8
+    arguments: ClassVar[dict[str, Any]] = {}
+    variation: ClassVar[dict[str, Any]] = {}
+
+    def make_model(self) -> Any:
+        """Builds a small model, with the same weights every time."""
+        raise NotImplementedError
+
+    def generate(self, model: Any, handle: Handle | None = None, **overrides: Any) -> Latents:
+        """Makes one picture and returns the latents after each step, as float32.
+
+        The default drives mflux's `generate_image`. A model with a loop of your own overrides it; there `handle` is
+        the handle where the model is wrapped, to open the run with (`handle.run(sigmas)`).
+        """
+        return record_latents(model, **{"seed": 3, "num_inference_steps": self.steps, **self.arguments, **overrides})
+
+    # What the tests share.
+
+    @pytest.fixture
+    def model(self) -> Any:
+        """A fresh model."""
+        return self.make_model()
+
+    def pipeline_of(self, model: Any) -> Pipeline:
+        """Returns the adapter's description of the model's class."""
+        pipeline = self.adapter.pipeline_for(type(model))
+        assert pipeline is not None, f"{self.adapter.name} does not list {type(model).__name__}"
+        return pipeline
+
+    def wrap(self, model: Any, **options: Any) -> Handle:
+        """Wraps as a user does; an adapter that is not installed is handed in."""
+        if not self.installed:
+            options["adapter"] = self.adapter
+        return teacache.wrap(model, **options)
+
+    def wrapped(self, model: Any, *, overrides: dict[str, Any] | None = None, **options: Any) -> tuple[Latents, RunStats]:
+        """Makes one picture with a wrapped model and restores it."""
+        with expected_warnings(), self.wrap(model, **options) as handle:
+            latents = self.generate(model, handle, **(overrides or {}))
+            stats = handle.stats.last
+        assert stats is not None, "the run was not counted"
+        return latents, stats
+
+    def eager(self, model: Any) -> dict[str, Any]:
+        """The option that makes this model run eagerly: pipelines with a predict function can be told to."""
+        return {"compile": False} if self.pipeline_of(model).factories else {}
+
+    # The tests.
+
+    def test_wrap_finds_this_adapter_alone(self, model: Any) -> None:
+        """Red when the adapter matches too little, or when another adapter claims the same class."""
+        if not self.installed:
+            pytest.skip("the adapter is handed in, not discovered")
+        found, _ = find_adapter(model)
+        assert found is self.adapter
+
+    def test_threshold_zero_is_the_plain_path(self, model: Any) -> None:
+        """Red when a cache that is off leaves a trace in the numbers, in either order of plain and wrapped."""
+        off, stats = self.wrapped(model, threshold=0.0)
+        plain = self.generate(model)
+        again, _ = self.wrapped(model, threshold=0.0)
+        assert same(off, plain) and same(plain, again)
+        assert stats.reused == 0 and {record.reason for record in stats.records} == {"off"}
+
+    def test_shadow_equals_plain_bit_for_bit(self, model: Any) -> None:
+        """Red when the traced path rounds differently, skips a step, or is not entered at all."""
+        before = self.generate(model)
+        shadow, stats = self.wrapped(model, mode="shadow", **ALTERNATE)
+        after = self.generate(model)
+        assert same(before, shadow), "the traced path moved the latents"
+        assert same(before, after), "restore left something behind"
+        assert stats.reused == 0 and all(record.branches for record in stats.records)
+        assert all(np.isfinite(record.signal_change) for record in stats.records[1:] if record.signal_change is not None)
+        assert all(record.signal_change is not None and record.body_change is not None for record in stats.records[1:])
+
+    def test_shadow_equals_plain_eagerly(self, model: Any) -> None:
+        """Red when compile=False still runs something compiled, or leaves compilation switched off."""
+        options = self.eager(model)
+        if not options:
+            pytest.skip("this pipeline is eager anyway")
+        with compile_disabled():
+            plain = self.generate(model)
+        shadow, _ = self.wrapped(model, mode="shadow", **ALTERNATE, **options)
+        assert same(plain, shadow)
+
+    def test_the_body_runs_on_computed_steps_only(self, model: Any) -> None:
+        """Red when a reused step still runs blocks, or when a step is counted as reused and computed."""
+        spy = LastBlockSpy(transformer_of(model, self.pipeline_of(model)), self.adapter)
+        try:
+            _, stats = self.wrapped(model, **ALTERNATE, **self.eager(model))
+        finally:
+            spy.remove()
+        assert 0 < stats.reused < len(stats.records)
+        assert stats.records[0].action == stats.records[-1].action == "compute"
+        assert spy.runs == sum(record.branches for record in stats.records if record.action == "compute")
+
+    def test_reuse_equals_the_reference(self, model: Any) -> None:
+        """Red when a residual is one step too old, added twice, of the other branch, or taken on the wrong tokens."""
+        options = self.eager(model)
+        latents, stats = self.wrapped(model, **ALTERNATE, **options)
+        reused = [record.action == "reuse" for record in stats.records]
+        with (
+            compile_disabled(),
+            reference_reuse(
+                transformer_of(model, self.pipeline_of(model)),
+                self.adapter,
+                reused=reused,
+                branches=max(record.branches for record in stats.records),
+                target=stats.target_tokens,
+            ),
+        ):
+            reference = self.generate(model)
+        assert any(reused) and same(latents, reference)
+
+    def test_compiled_and_eager_decide_alike(self, model: Any) -> None:
+        """Red when the decision is frozen inside a compiled function: a plain run first, then reuse."""
+        options = self.eager(model)
+        if not options:
+            pytest.skip("this pipeline is eager anyway")
+        self.generate(model)
+        _, compiled = self.wrapped(model, **ALTERNATE)
+        _, eager = self.wrapped(model, **ALTERNATE, **options)
+        assert [record.action for record in compiled.records] == [record.action for record in eager.records]
+        assert compiled.reused > 0
+
+    def test_branches_share_one_decision(self, model: Any) -> None:
+        """Red when one branch of guidance is reused while the other is computed."""
+        _, stats = self.wrapped(model, **ALTERNATE)
+        assert len({record.branches for record in stats.records}) == 1
+        assert stats.timeline.startswith("#.#")
+
+    def test_runs_are_isolated(self, model: Any) -> None:
+        """Red when a residual, a signal or an accumulated change of one run serves the next."""
+        with expected_warnings(), self.wrap(model, **ALTERNATE) as handle:
+            first = self.generate(model, handle)
+            self.generate(model, handle, **{"seed": 5, "num_inference_steps": self.steps + 3, **self.variation})
+            second = self.generate(model, handle)
+            runs = handle.stats.runs
+        assert same(first, second)
+        assert runs[0].records == runs[2].records and len(runs) == 3
+
+    def test_restore_leaves_nothing(self, model: Any) -> None:
+        """Red when a class, an attribute, a callback or a list stays behind; twice is as good as once."""
+        pipeline = self.pipeline_of(model)
+        before = snapshot(model, self.adapter, pipeline)
+        with expected_warnings(), self.wrap(model, **ALTERNATE) as handle:
+            self.generate(model, handle)
+        handle.restore()
+        assert snapshot(model, self.adapter, pipeline) == before
+
+    def test_an_error_in_a_block_ends_the_run_and_nothing_else(self, model: Any) -> None:
+        """Red when a broken run is counted, when its arrays serve the next, or when another exception comes out."""
+        options = self.eager(model)
+        clean, _ = self.wrapped(model, **ALTERNATE, **options)
+        transformer = transformer_of(model, self.pipeline_of(model))
+        with expected_warnings(), self.wrap(model, **ALTERNATE, **options) as handle:
+            spy = LastBlockSpy(transformer, self.adapter, fail_at=2)
+            try:
+                with pytest.raises(RuntimeError, match="planted in the last block"):
+                    self.generate(model, handle)
+            finally:
+                spy.remove()
+            assert handle.stats.runs == []
+            assert same(clean, self.generate(model, handle))
+
+    def test_two_models_do_not_meet(self, model: Any) -> None:
+        """Red when wrapping one object changes another of its class."""
+        other = self.make_model()
+        alone, _ = self.wrapped(model, **ALTERNATE)
+        plain = self.generate(other)
+        with expected_warnings(), self.wrap(model, **ALTERNATE) as handle:
+            assert same(plain, self.generate(other))
+            with self.wrap(other, **ALTERNATE) as second:
+                assert same(alone, self.generate(model, handle))
+                assert same(alone, self.generate(other, second))
+
+    def test_weights_look_the_same_while_wrapped(self, model: Any, tmp_path: Any) -> None:
+        """Red when wrapping hides or renames parameters: saving and loading would lose weights."""
+        transformer = transformer_of(model, self.pipeline_of(model))
+        before = dict(tree_flatten(transformer.parameters()))
+        with expected_warnings(), self.wrap(model, **ALTERNATE) as handle:
+            self.generate(model, handle)
+            transformer.save_weights(str(tmp_path / "weights.safetensors"))
+            transformer.load_weights(str(tmp_path / "weights.safetensors"))
+        saved = mx.load(str(tmp_path / "weights.safetensors"))
+        assert isinstance(saved, dict) and saved.keys() == before.keys()
+        assert all(mx.array_equal(saved[name], value) for name, value in before.items())
+
+    def test_wrapping_twice_is_refused(self, model: Any) -> None:
+        """Red when a second wrap stacks on the first, or damages it."""
+        plain = self.generate(model)
+        with expected_warnings(), self.wrap(model, threshold=0.0):
+            with pytest.raises(AlreadyWrappedError, match="restore"):
+                self.wrap(model, threshold=0.0)
+        assert same(plain, self.generate(model))
+
+    def test_calibration_files_load(self) -> None:
+        """Red when a shipped calibration is damaged, or was fitted on a tensor that the adapter does not read."""
+        if self.adapter.calibrations is None:
+            pytest.skip("the adapter ships no calibrations")
+        for calibration in load_calibrations(self.adapter.calibrations):
+            if calibration.gate is not None:
+                assert calibration.signal is not None and calibration.signal.tensor == self.adapter.signal.tensor
+                assert calibration.signal.tokens == self.adapter.signal.tokens
