@@ -1,4 +1,4 @@
-"""FLUX.2 Klein for teacache: where its body begins and ends, and what its gate compares. Imports neither mlx nor mflux."""
+"""FLUX.2 Klein for teacache: where its body begins and ends, what its gate compares. Imports neither mlx nor mflux."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ def modulated_input(call: BlockCall) -> mx.array:
 ADAPTER = Adapter(
     name="flux2",
     transformer="mflux.models.flux2:Flux2Transformer",
-    pipelines=(Pipeline(cls="mflux.models.flux2:Flux2Klein", factories=("_predict",)),),
+    pipelines=(
+        Pipeline(cls="mflux.models.flux2:Flux2Klein", factories=("_predict",)),
+        # With the key-value cache the first step is predicted by _predict and all others by _cached_predict.
+        Pipeline(cls="mflux.models.flux2:Flux2KleinEdit", factories=("_predict", "_cached_predict"), summary="editing"),
+    ),
     body=Body(
         blocks=("transformer_blocks", "single_transformer_blocks"),
         image="hidden_states",
