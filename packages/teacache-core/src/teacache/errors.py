@@ -69,6 +69,10 @@ class CoefficientsError(OptionError):
     """The coefficients are not five finite numbers, highest power first."""
 
 
+class PlanError(OptionError):
+    """A plan, a number of computed steps or a speedup that the run cannot have."""
+
+
 class CompileOptionError(OptionError):
     """`compile=` asks for something that this pipeline does not have."""
 
@@ -78,6 +82,10 @@ class CompileOptionError(OptionError):
 
 class CalibrationError(TeaCacheError):
     """A calibration file is damaged, incomplete, of a newer schema or holds impossible numbers."""
+
+
+class KernelError(TeaCacheError):
+    """A kernel is damaged: wrong sizes, numbers that are not finite, or not inner products."""
 
 
 class FitError(TeaCacheError):
@@ -113,6 +121,22 @@ class DistilledWarning(TeaCacheWarning):
 
 class NothingReusedWarning(TeaCacheWarning):
     """A finished run reused no step; the message says why."""
+
+
+class RecordingWarning(TeaCacheWarning):
+    """This picture is computed in full, while the model is recorded for the later ones."""
+
+
+class SpeedupWarning(TeaCacheWarning):
+    """The speed that was asked for cannot be had in this run; the one that is given is named."""
+
+
+class SchedulerWarning(TeaCacheWarning):
+    """The scheduler takes no carried velocity: every step is computed."""
+
+
+class StoreWarning(TeaCacheWarning):
+    """A recording could not be read or written; the picture is not affected."""
 
 
 class BranchWarning(TeaCacheWarning):

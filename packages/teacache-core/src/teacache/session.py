@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
@@ -15,49 +16,33 @@ import mlx.core as mx
 from teacache.boundary import Args, Boundary, Kwargs
 from teacache.errors import NothingReusedWarning, TeaCacheWarning
 from teacache.pieces import Pieces
-from teacache.run import Run, RunInfo
+from teacache.run import OnStep, Run, RunInfo
 from teacache.stats import RunStats, Stats, StepRecord, explain_nothing_reused
 
-PlanRun = Callable[[RunInfo], "RunPlan"]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What is done in one run, and what is said of it.
 
-class RunPlan:
-    """What is to be done in one run.
-
-    Args:
-        policy: decides the steps; None where there are no numbers.
+    Attributes:
+        make: makes the run.
         summary: the policy in a few words.
-        target: number of target tokens; None for all.
-        shadow: compute every step and measure.
-        plain_reason: why the run is to be left alone; None for a traced run.
         threshold: the gate's threshold, for the explanation of a run that reused nothing.
         checkpoint: whose numbers are used.
         distilled: the checkpoint is made for a few steps.
-        warning: what the user must know before the run; given once per text.
+        warnings: what the user must know before the run; each text is given once.
+        explain: a run that reuses nothing is worth a warning.
+        on_success: called with the run once its picture is made; returns what the user must know of it.
     """
 
-    def __init__(
-        self,
-        *,
-        policy: Any = None,
-        summary: str = "",
-        target: int | None = None,
-        shadow: bool = False,
-        plain_reason: str | None = None,
-        threshold: float | None = None,
-        checkpoint: str | None = None,
-        distilled: bool = False,
-        warning: TeaCacheWarning | None = None,
-    ) -> None:
-        self.policy = policy
-        self.summary = summary
-        self.target = target
-        self.shadow = shadow
-        self.plain_reason = plain_reason
-        self.threshold = threshold
-        self.checkpoint = checkpoint
-        self.distilled = distilled
-        self.warning = warning
+    make: Callable[[RunInfo, OnStep | None], Run]
+    summary: str
+    threshold: float | None = None
+    checkpoint: str | None = None
+    distilled: bool = False
+    warnings: tuple[TeaCacheWarning, ...] = ()
+    explain: bool = True
+    on_success: Callable[[Run], TeaCacheWarning | None] | None = None
 
 
 class Session:
@@ -65,37 +50,33 @@ class Session:
 
     Args:
         boundary: steers the model's transformer.
-        plan_run: decides, when a run begins, what is to be done in it.
+        choose: decides, when a run begins, what is to be done in it.
         compile: the user's choice, see `teacache.wrap`.
-        explain: warn after a run in which nothing was reused (off where the user asked for shadow mode).
         on_step: called with each record.
     """
 
     def __init__(
         self,
         boundary: Boundary,
-        plan_run: PlanRun,
+        choose: Callable[[RunInfo], Choice],
         *,
         compile: bool | None = None,
-        explain: bool = True,
-        on_step: Callable[[StepRecord], None] | None = None,
+        on_step: OnStep | None = None,
     ) -> None:
         self.stats = Stats()
         self.closed = False
         self._boundary = boundary
-        self._plan_run = plan_run
+        self._choose = choose
         self._compile = compile
-        self._explain = explain
         self._on_step = on_step
-        self._run: Run | None = None
-        self._plan: RunPlan | None = None
-        self._finished: RunStats | None = None
+        self._open: tuple[Run, Choice] | None = None
+        self._ended: tuple[Run, Choice, RunStats] | None = None
         self._warned: set[str] = set()
 
     @property
     def run(self) -> Run | None:
         """The open run, if it is this thread's; calls from elsewhere are none of its steps."""
-        run = self._run
+        run = self._open[0] if self._open else None
         return run if run is not None and run.thread == threading.get_ident() else None
 
     def begin(self, info: RunInfo) -> Run | None:
@@ -103,56 +84,54 @@ class Session:
         self.abort()
         if self.closed:
             return None
-        plan = self._plan_run(info)
-        if plan.warning is not None:
-            self.warn(plan.warning)
-        self._plan = plan
-        self._run = Run(
-            info,
-            target=plan.target,
-            policy=plan.policy,
-            shadow=plan.shadow,
-            plain_reason=plan.plain_reason,
-            on_step=self._on_step,
-        )
-        return self._run
+        choice = self._choose(info)
+        for warning in choice.warnings:
+            self.warn(warning)
+        self._open = choice.make(info, self._on_step), choice
+        return self._open[0]
 
     def end_step(self, index: int, latents: mx.array | None = None) -> StepRecord | None:
         """Ends the open step, see `Run.end_step`."""
-        return None if self._run is None else self._run.end_step(index, latents)
+        return self._open[0].end_step(index, latents) if self._open else None
 
     def end(self) -> None:
         """The loop is through: lets go of every array. The run counts once `commit` is called."""
-        run, plan, self._run = self._run, self._plan, None
-        if run is None or plan is None:
+        opened, self._open = self._open, None
+        if opened is None:
             return
+        run, choice = opened
         run.close()
         if not run.complete:
             return
-        self._finished = RunStats(
+        stats = RunStats(
             records=tuple(run.records),
             seconds=run.seconds,
-            policy=plan.summary,
-            checkpoint=plan.checkpoint,
-            target_tokens=plan.target,
-            why_nothing=explain_nothing_reused(run.records, threshold=plan.threshold, distilled=plan.distilled),
+            policy=choice.summary,
+            checkpoint=choice.checkpoint,
+            target_tokens=run.target,
+            why_nothing=explain_nothing_reused(run.records, threshold=choice.threshold, distilled=choice.distilled),
         )
+        self._ended = run, choice, stats
 
     def commit(self) -> RunStats | None:
         """The picture is made: counts the run that ended, and says so where it reused nothing."""
-        finished, self._finished = self._finished, None
-        if finished is None:
+        ended, self._ended = self._ended, None
+        if ended is None:
             return None
-        self.stats.runs.append(finished)
-        if finished.why_nothing is not None and self._explain and not self._warned:
-            warnings.warn(NothingReusedWarning(f"No step was reused: {finished.why_nothing}"), stacklevel=4)
-        return finished
+        run, choice, stats = ended
+        self.stats.runs.append(stats)
+        notice = choice.on_success(run) if choice.on_success is not None else None
+        if notice is not None:
+            self.warn(notice)
+        if stats.why_nothing is not None and choice.explain:
+            self.warn(NothingReusedWarning(f"No step was reused: {stats.why_nothing}"))
+        return stats
 
     def abort(self) -> None:
         """The run broke off: nothing of it is kept or counted."""
-        if self._run is not None:
-            self._run.close()
-        self._run = self._plan = self._finished = None
+        if self._open is not None:
+            self._open[0].close()
+        self._open = self._ended = None
 
     def close(self) -> None:
         """No further run is opened; an open one ends."""
@@ -170,15 +149,15 @@ class Session:
         run = self.run
         if run is None:
             return plain(*args, **kwargs)
-        pieces = self._pieces(plain, run)
-        return run.call(pieces, args, kwargs, None if key is None else kwargs.get(key))
+        return run.call(self.pieces(plain, run), args, kwargs, None if key is None else kwargs.get(key))
 
     def entry(self, predict: Callable[..., Any]) -> Entry:
         """Wraps a predict function that holds all branches of a step."""
         return Entry(self, predict)
 
-    def _pieces(self, fn: Callable[..., Any], run: Run) -> Pieces:
-        return Pieces(self._boundary, fn, target=run.target, keep_output=run.shadow, compile=self._compile)
+    def pieces(self, fn: Callable[..., Any], run: Run) -> Pieces:
+        """Returns the pieces of an entry for one run."""
+        return Pieces(self._boundary, fn, target=run.target, keep_output=run.measures_body, compile=self._compile)
 
 
 class Entry:
@@ -187,14 +166,13 @@ class Entry:
     def __init__(self, session: Session, predict: Callable[..., Any]) -> None:
         self._session = session
         self._predict = predict
-        self._pieces: Pieces | None = None
-        self._run: Run | None = None
+        self._pieces: tuple[Run, Pieces] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Predicts one step, as the pipeline's own function would."""
         run = self._session.run
         if run is None:
             return self._predict(*args, **kwargs)
-        if self._pieces is None or self._run is not run:
-            self._pieces, self._run = self._session._pieces(self._predict, run), run
-        return run.call(self._pieces, args, kwargs)
+        if self._pieces is None or self._pieces[0] is not run:
+            self._pieces = run, self._session.pieces(self._predict, run)
+        return run.call(self._pieces[1], args, kwargs)

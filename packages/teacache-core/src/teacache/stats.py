@@ -19,8 +19,10 @@ class StepRecord:
         sigma: noise level at which the step starts.
         action: what was done.
         planned: what the policy asked for. It differs from `action` in shadow mode, where every step is computed.
-        reason: why: ``first``, ``last``, ``warmup``, ``cooldown``, ``gate``, ``max_reuse``, ``range``,
-            ``non-finite``, ``shape``, ``no residual``, ``no calibration``, ``off``, ``not reached``.
+        reason: why; of the gate: ``first``, ``last``, ``warmup``, ``cooldown``, ``gate``, ``max_reuse``, ``range``,
+            ``non-finite``, ``shape``, ``no residual``, ``no calibration``; of a plan: ``first``, ``last``, ``plan``;
+            of a run without either: ``recording``, ``off``, ``distilled``, ``too few steps``, ``scheduler``;
+            ``not reached``: the model was not called.
         signal_change: relative L1 change of the signal since the step before; None on the first step, or unmeasured.
         predicted_change: the change of the body that the polynomial predicts from it.
         accumulated_change: sum of the predictions since the last computed step, this one included.
@@ -92,7 +94,8 @@ class RunStats:
     def __str__(self) -> str:
         """One line: how many steps were reused, or why none."""
         if self.reused:
-            return f"{self.reused} of {len(self.records)} steps reused, {self.speedup_estimate:.1f}x estimated"
+            speed = f"{self.reused} of {len(self.records)} steps reused, {self.speedup_estimate:.1f}x estimated"
+            return f"{speed} ({self.policy})"
         return f"0 of {len(self.records)} steps reused: {self.why_nothing or 'the policy asked for none'}"
 
 
@@ -135,9 +138,13 @@ def explain_nothing_reused(records: Sequence[StepRecord], *, threshold: float | 
         return "threshold is 0, which turns the cache off. Leave threshold out for the calibrated one."
     if any(record.planned == "reuse" for record in records):
         return "shadow mode computes every step; the records show what the gate would have reused."
+    if reasons["recording"]:
+        return "the model was recorded in it; later pictures are planned from the recording."
+    if reasons["scheduler"]:
+        return "the scheduler takes no carried velocity."
     if reasons["no calibration"]:
         return "there are no numbers for this checkpoint and recipe."
-    if distilled:
+    if reasons["distilled"] or distilled:
         return (
             "the checkpoint is distilled to a few steps, each of which changes much. A base checkpoint at 25 to 50 "
             "steps gains."

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from teacache.adapter import Adapter, Pipeline
     from teacache.hosts import Host
     from teacache.identity import Identity
+    from teacache.options import Options
     from teacache.session import Session
     from teacache.stats import Stats, StepRecord
 
@@ -83,7 +84,7 @@ class Handle:
                 f"{type(self._model()).__name__} runs in {self.adapter.host}'s own loop. Call its generate_image(...) "
                 "instead of opening a run."
             )
-        info = RunInfo(sigmas=tuple(map(float, sigmas[:-1])), image_tokens=image_tokens, guidance=guidance)
+        info = RunInfo(sigmas=tuple(map(float, sigmas)), image_tokens=image_tokens, guidance=guidance)
         return loop_run(self._session, sigmas, info)
 
     def __enter__(self) -> Handle:
@@ -109,6 +110,9 @@ def wrap(
     *,
     threshold: float | None = None,
     coefficients: Sequence[float] | None = None,
+    speedup: float | None = None,
+    computed_steps: int | None = None,
+    plan: Sequence[int] | None = None,
     warmup: int = 1,
     cooldown: int = 1,
     max_reuse: int = 8,
@@ -126,6 +130,10 @@ def wrap(
             for bit) up. None takes the calibrated one.
         coefficients: a polynomial of your own for the gate: five numbers, highest power first. It is used for every
             recipe and without a range, and needs `threshold`.
+        speedup: how many times fewer steps are to be computed, for example 2.0. The steps are planned from a recording
+            of this very model; where there is none yet, the first picture is computed in full and recorded.
+        computed_steps: the same wish as a number of steps.
+        plan: the indices of the computed steps, counted within the run; first and last are added.
         warmup: how many steps at the start are always computed (at least 1).
         cooldown: how many steps at the end are always computed (at least 1).
         max_reuse: most steps in a row that are reused.
@@ -148,14 +156,19 @@ def wrap(
     """
     from teacache.boundary import Boundary
     from teacache.changes import Changes
+    from teacache.fingerprint import fingerprint
     from teacache.hosts import host_for
+    from teacache.options import Options
     from teacache.plugins import find_adapter
-    from teacache.selection import Options, Selection
+    from teacache.selection import Selection
     from teacache.session import Session
 
     options = Options(
         threshold=threshold,
         coefficients=coefficients,
+        speedup=speedup,
+        computed_steps=computed_steps,
+        plan=plan,
         warmup=warmup,
         cooldown=cooldown,
         max_reuse=max_reuse,
@@ -165,9 +178,17 @@ def wrap(
     transformer = _transformer(model, found, pipeline)
     _check_compile(compile, model, pipeline)
     host = host_for(found.host)
-    selection = Selection.of(found, pipeline, host.names(model), options, checkpoint=checkpoint)
+    reference = weakref.ref(transformer)
+    selection = Selection.of(
+        found,
+        pipeline,
+        host.names(model),
+        options,
+        checkpoint=checkpoint,
+        fingerprint=lambda: fingerprint(reference()),
+    )
     boundary = Boundary(found.body, found.signal, batch=found.branches_in_batch)
-    session = Session(boundary, selection.plan_run, compile=compile, explain=mode == "cache", on_step=on_step)
+    session = Session(boundary, selection.choose, compile=compile, on_step=on_step)
     for warning in _warnings(selection.identity, options, found, host):
         session.warn(warning)
     changes = Changes()
@@ -216,7 +237,7 @@ def _check_compile(compile: bool | None, model: Any, pipeline: Pipeline) -> None
         )
 
 
-def _warnings(identity: Identity, options: Any, adapter: Adapter, host: Host) -> Iterator[TeaCacheWarning]:
+def _warnings(identity: Identity, options: Options, adapter: Adapter, host: Host) -> Iterator[TeaCacheWarning]:
     """What the user must know before the first run."""
     version, tested = host.version(), adapter.host_versions
     if version is not None and tested is not None and _parts(version) > _parts(tested[1]):
@@ -224,30 +245,26 @@ def _warnings(identity: Identity, options: Any, adapter: Adapter, host: Host) ->
             f"{adapter.host} {version} is newer than the versions that the adapter {adapter.name!r} was tested with "
             f"({tested[0]} to {tested[1]}). `teacache doctor` checks this machine."
         )
-    if not options.needs_numbers:
-        return
     calibration = identity.calibration
-    name = identity.checkpoint or "this model"
-    if calibration is not None and calibration.distilled:
+    if calibration is not None and calibration.distilled and not options.off:
         yield DistilledWarning(
-            f"{name} is distilled to a few steps, each of which changes much: nothing will be reused. "
-            "A base checkpoint at 25 to 50 steps gains."
+            f"{identity.checkpoint} is distilled to a few steps, each of which changes much: little or nothing will "
+            "be reused. A base checkpoint at 25 to 50 steps gains."
         )
-    elif identity.level == "declared" and calibration is not None:
-        yield NoCalibrationWarning(
-            f"The weights are declared to derive from {name}, which is not proof that its numbers fit them: nothing "
-            f"is reused, every step is measured. Say wrap(model, checkpoint={name!r}) to use its numbers."
-        )
-    elif calibration is None or calibration.gate is None:
-        yield NoCalibrationWarning(
-            f"There are no numbers for {name}: nothing is reused, every step is measured. Give coefficients= and "
-            "threshold=, or say checkpoint= if the weights are those of a known checkpoint "
-            f"(`teacache adapters` lists them)."
-        )
+    elif options.threshold is not None and options.coefficients is None and not options.off:
+        if identity.level == "declared":
+            yield NoCalibrationWarning(
+                f"The weights are declared to derive from {identity.checkpoint}, which is not proof that its numbers "
+                f"fit them. Say wrap(model, checkpoint={identity.checkpoint!r}) to use its numbers all the same."
+            )
+        elif calibration is None or calibration.gate is None:
+            yield NoCalibrationWarning(
+                f"There is no polynomial for {identity.checkpoint or 'this model'}, so threshold= cannot work: every "
+                "step is computed and measured. Leave threshold out to have the model recorded and planned, or give "
+                "coefficients= too."
+            )
 
 
 def _parts(version: str) -> tuple[int, ...]:
     """Major and minor, for comparing with the tested range."""
     return tuple(int("".join(filter(str.isdigit, part)) or 0) for part in version.split(".")[:2])
-
-

@@ -50,7 +50,7 @@ def loop_run(session: Session, sigmas: Sequence[float], info: RunInfo) -> Iterat
     session.begin(info)
 
     def steps() -> Iterator[int]:
-        for index in range(info.first_step, len(info.sigmas)):
+        for index in range(info.first_step, len(info.sigmas) - 1):
             yield index
             session.end_step(index)
 

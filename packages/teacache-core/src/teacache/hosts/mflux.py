@@ -19,6 +19,7 @@ from teacache.errors import AdapterDescriptionError, TransformerReplacedWarning
 from teacache.hosts import Names
 from teacache.run import RunInfo
 from teacache.session import Session
+from teacache.velocity import VelocityRun
 
 
 class MfluxHost:
@@ -68,14 +69,18 @@ class _Callback:
                 )
             )
             return
-        self._session.begin(
+        scheduler = config.scheduler
+        run = self._session.begin(
             RunInfo(
-                sigmas=tuple(config.scheduler.sigmas.tolist()[: config.num_inference_steps]),
+                sigmas=tuple(scheduler.sigmas.tolist()[: config.num_inference_steps + 1]),
                 first_step=config.init_time_step,
                 image_tokens=config.image_seq_len,
                 guidance=config.guidance,
+                carries_velocity=_carries_velocity(scheduler),
             )
         )
+        if isinstance(run, VelocityRun) and run.wants_velocity:
+            scheduler.step = _step(scheduler.step, run)
 
     def call_in_loop(self, t: int, seed: int, prompt: str, latents: mx.array, config: Any, time_steps: Any) -> None:
         self._session.end_step(t, latents)
@@ -85,6 +90,32 @@ class _Callback:
 
     def call_interrupt(self, t: int, seed: int, prompt: str, latents: mx.array, config: Any, time_steps: Any) -> None:
         self._session.abort()
+
+
+EULER = {"LinearScheduler", "FlowMatchEulerDiscreteScheduler"}
+"""mflux's schedulers whose step is latents + (sigma' - sigma) * velocity, and nothing else."""
+
+
+def _carries_velocity(scheduler: Any) -> str | None:
+    """Why a velocity cannot be carried through this scheduler; None where it can."""
+    cls = type(scheduler)
+    if cls.__name__ in EULER and cls.__module__.startswith("mflux.models.common.schedulers."):
+        return None
+    return (
+        f"a velocity can be carried over with {' and '.join(sorted(EULER))}, not with {cls.__name__}. "
+        "Use the pipeline's own scheduler, or the gate (threshold=)."
+    )
+
+
+def _step(original: Callable[..., Any], run: VelocityRun) -> Callable[..., Any]:
+    """The scheduler's step, behind guidance. The scheduler is made for one picture and dies with it."""
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        if args:
+            return original(run.velocity(args[0]), *args[1:], **kwargs)
+        return original(**{**kwargs, "noise": run.velocity(kwargs["noise"])})
+
+    return step
 
 
 def _original(model: Any, name: str) -> Callable[[], Callable[..., Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 from teacache.errors import CoefficientsError, OptionError, ThresholdError
 
 
-def _finite(value: Any) -> float | None:
+def finite(value: Any) -> float | None:
     """Returns a finite number (numpy scalars included) as a float, None for anything else. A bool is no number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return None
@@ -32,7 +32,7 @@ def validate_threshold(threshold: Any) -> float:
     Raises:
         ThresholdError: it is not a finite number from 0 up.
     """
-    number = _finite(threshold)
+    number = finite(threshold)
     if number is None or number < 0:
         raise ThresholdError(
             f"threshold={threshold!r}: expected a finite number from 0 up (0: off, bit-exact). "
@@ -48,7 +48,7 @@ def validate_coefficients(coefficients: Any) -> tuple[float, ...]:
         CoefficientsError: they are not five finite numbers.
     """
     given = _listed(coefficients)
-    numbers = [_finite(value) for value in given or ()]
+    numbers = [finite(value) for value in given or ()]
     if len(numbers) != 5 or None in numbers:
         raise CoefficientsError(
             f"coefficients={coefficients!r}: expected five finite numbers, highest power first (x^4 ... x^0). "
@@ -65,7 +65,7 @@ def validate_range(calibrated_range: Any) -> tuple[float, float] | None:
     """
     if calibrated_range is None:
         return None
-    numbers = [_finite(value) for value in _listed(calibrated_range) or ()]
+    numbers = [finite(value) for value in _listed(calibrated_range) or ()]
     if len(numbers) == 2 and numbers[0] is not None and numbers[1] is not None and numbers[0] < numbers[1]:
         return numbers[0], numbers[1]
     raise OptionError(

@@ -1,10 +1,10 @@
 """The suite that every adapter passes, those of third parties too. Needs pytest; imports mlx; never mflux.
 
-    class TestMine(AdapterConformance):
-        adapter = MY_ADAPTER
+class TestMine(AdapterConformance):
+    adapter = MY_ADAPTER
 
-        def make_model(self):
-            return a_small_model_with_random_weights()
+    def make_model(self):
+        return a_small_model_with_random_weights()
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class AdapterConformance:
             options["adapter"] = self.adapter
         return teacache.wrap(model, **options)
 
-    def wrapped(self, model: Any, *, overrides: dict[str, Any] | None = None, **options: Any) -> tuple[Latents, RunStats]:
+    def wrapped(
+        self, model: Any, *, overrides: dict[str, Any] | None = None, **options: Any
+    ) -> tuple[Latents, RunStats]:
         """Makes one picture with a wrapped model and restores it."""
         with expected_warnings(), self.wrap(model, **options) as handle:
             latents = self.generate(model, handle, **(overrides or {}))
@@ -124,7 +126,9 @@ class AdapterConformance:
         assert same(before, shadow), "the traced path moved the latents"
         assert same(before, after), "restore left something behind"
         assert stats.reused == 0 and all(record.branches for record in stats.records)
-        assert all(np.isfinite(record.signal_change) for record in stats.records[1:] if record.signal_change is not None)
+        assert all(
+            np.isfinite(record.signal_change) for record in stats.records[1:] if record.signal_change is not None
+        )
         assert all(record.signal_change is not None and record.body_change is not None for record in stats.records[1:])
 
     def test_shadow_equals_plain_eagerly(self, model: Any) -> None:
@@ -243,9 +247,12 @@ class AdapterConformance:
     def test_wrapping_twice_is_refused(self, model: Any) -> None:
         """Red when a second wrap stacks on the first, or damages it."""
         plain = self.generate(model)
-        with expected_warnings(), self.wrap(model, threshold=0.0):
-            with pytest.raises(AlreadyWrappedError, match="restore"):
-                self.wrap(model, threshold=0.0)
+        with (
+            expected_warnings(),
+            self.wrap(model, threshold=0.0),
+            pytest.raises(AlreadyWrappedError, match="restore"),
+        ):
+            self.wrap(model, threshold=0.0)
         assert same(plain, self.generate(model))
 
     def test_calibration_files_load(self) -> None:
