@@ -273,9 +273,7 @@ class _Compute(_Walk):
 
 
 class _Reuse(_Walk):
-    def __init__(
-        self, boundary: Boundary, tokens: Sequence[mx.array] | None, residuals: Sequence[mx.array]
-    ) -> None:
+    def __init__(self, boundary: Boundary, tokens: Sequence[mx.array] | None, residuals: Sequence[mx.array]) -> None:
         super().__init__(boundary, None, tokens)
         self._residuals = residuals
 

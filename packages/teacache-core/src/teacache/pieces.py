@@ -51,9 +51,7 @@ class Pieces:
             residuals = [behind - ahead for ahead, behind in zip(before, after, strict=True)]
             return output, residuals, after if keep_output else []
 
-        def reuse(
-            args: Args, kwargs: Kwargs, tokens: Sequence[mx.array] | None, residuals: Sequence[mx.array]
-        ) -> Any:
+        def reuse(args: Args, kwargs: Kwargs, tokens: Sequence[mx.array] | None, residuals: Sequence[mx.array]) -> Any:
             return boundary.reuse(fn, args, kwargs, tokens, residuals)
 
         if compile or (compile is None and compiled_entry):

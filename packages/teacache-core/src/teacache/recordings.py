@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from teacache.calibration.store import Key, Recording, Store
 from teacache.errors import KernelError, RecordingWarning, SpeedupWarning, StoreWarning, TeaCacheWarning
 from teacache.identity import Identity
 from teacache.policies.plan import Plan, fewest_computed, plan_from_curve, plan_from_kernel, plan_given
 from teacache.run import OnStep, Run, RunInfo
 from teacache.session import Choice
+from teacache.store import Key, Recording, Store
 from teacache.velocity import VelocityRun
 
 

@@ -21,6 +21,7 @@ from teacache.errors import (
 if TYPE_CHECKING:
     from teacache.adapter import Adapter, Pipeline
     from teacache.hosts import Host
+    from teacache.hosts.loop import LoopRun
     from teacache.identity import Identity
     from teacache.options import Options
     from teacache.session import Session
@@ -62,7 +63,7 @@ class Handle:
 
     def run(
         self, sigmas: Sequence[float], *, image_tokens: int | None = None, guidance: float | None = None
-    ) -> AbstractContextManager[Iterator[int]]:
+    ) -> AbstractContextManager[LoopRun]:
         """Opens a run for a loop of your own (models outside mflux).
 
         Args:
@@ -71,7 +72,8 @@ class Handle:
             guidance: strength of guidance, where the calibration asks for it.
 
         Returns:
-            A context manager over an iterator of step indices: ``with handle.run(sigmas) as steps: for k in steps:``.
+            A context manager over the steps: ``with handle.run(sigmas) as steps: for k in steps:``. With a plan
+            (`speedup=`), step with ``steps.velocity(prediction)``.
 
         Raises:
             OptionError: the model has a loop of its own, or there are fewer than two noise levels.
@@ -85,7 +87,7 @@ class Handle:
                 "instead of opening a run."
             )
         info = RunInfo(sigmas=tuple(map(float, sigmas)), image_tokens=image_tokens, guidance=guidance)
-        return loop_run(self._session, sigmas, info)
+        return loop_run(self._session, info)
 
     def __enter__(self) -> Handle:
         """Returns the handle."""

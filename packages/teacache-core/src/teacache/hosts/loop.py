@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import mlx.core as mx
+
 from teacache.adapter import Pipeline
 from teacache.changes import Changes
 from teacache.errors import OptionError
 from teacache.hosts import Names
-from teacache.run import RunInfo
+from teacache.run import Run, RunInfo
 from teacache.session import Session
 
 
@@ -29,33 +31,59 @@ class LoopHost:
         return None
 
 
+class LoopRun:
+    """The steps of one run in a loop of the user's own.
+
+    Iterating gives the step indices; a step ends when the next is asked for::
+
+        with handle.run(sigmas) as steps:
+            for k in steps:
+                v = steps.velocity(model(x, sigmas[k]))
+                x = x + (sigmas[k + 1] - sigmas[k]) * v
+    """
+
+    def __init__(self, session: Session, run: Run) -> None:
+        self._session = session
+        self._run = run
+
+    def __iter__(self) -> Iterator[int]:
+        """Yields the index of each step that runs."""
+        for index in range(self._run.info.first_step, len(self._run.info.sigmas) - 1):
+            yield index
+            self._session.end_step(index)
+
+    def velocity(self, predicted: mx.array) -> mx.array:
+        """Returns the velocity to step with: what was predicted, behind guidance, unless a plan carries another over.
+
+        The gate needs no such call; a plan does, and says so where it is missing.
+        """
+        return self._run.velocity(predicted)
+
+
 @contextmanager
-def loop_run(session: Session, sigmas: Sequence[float], info: RunInfo) -> Iterator[Iterator[int]]:
+def loop_run(session: Session, info: RunInfo) -> Iterator[LoopRun]:
     """Opens a run for a loop of the user's own.
 
     Args:
         session: the wrapped model's session.
-        sigmas: noise levels, as the user gave them.
         info: the run.
 
     Yields:
-        An iterator over the step indices; each step ends when the next is asked for. A loop that is left early, or
-        by an error, is a broken run and does not count.
+        The steps. A loop that is left early, or by an error, is a broken run and does not count.
+
+    Raises:
+        OptionError: there is no step in the schedule, or the model is restored.
     """
-    if len(sigmas) < 2:
+    if info.steps < 1:
         raise OptionError(
-            f"run(sigmas) got {len(sigmas)} noise level(s); expected one per step and the last one's end, as in "
+            f"run(sigmas) got {len(info.sigmas)} noise level(s); expected one per step and the last one's end, as in "
             "run([1.0, 0.5, 0.0]) for two steps."
         )
-    session.begin(info)
-
-    def steps() -> Iterator[int]:
-        for index in range(info.first_step, len(info.sigmas) - 1):
-            yield index
-            session.end_step(index)
-
+    run = session.begin(info)
+    if run is None:
+        raise OptionError("run(...) was called on a restored model. Wrap it again.")
     try:
-        yield steps()
+        yield LoopRun(session, run)
         session.end()
         session.commit()
     finally:
