@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from teacache.errors import TeaCacheError, TeaCacheWarning
     from teacache.hookspecs import hookimpl
     from teacache.plugins import adapters
+    from teacache.support import Support, supports
     from teacache.wrapping import Handle, wrap
 
 _HOMES = {
@@ -22,10 +23,12 @@ _HOMES = {
     "Handle": "wrapping",
     "Pipeline": "adapter",
     "Signal": "adapter",
+    "Support": "support",
     "TeaCacheError": "errors",
     "TeaCacheWarning": "errors",
     "adapters": "plugins",
     "hookimpl": "hookspecs",
+    "supports": "support",
     "wrap": "wrapping",
 }
 
@@ -36,10 +39,12 @@ __all__ = [
     "Handle",
     "Pipeline",
     "Signal",
+    "Support",
     "TeaCacheError",
     "TeaCacheWarning",
     "adapters",
     "hookimpl",
+    "supports",
     "wrap",
 ]
 

@@ -51,7 +51,6 @@ def install(tmp_path, monkeypatch):
     folders = [folder for folder in sys.path if "/packages/teacache-" not in folder and "site-packages" not in folder]
     monkeypatch.setattr(sys, "path", folders)
     monkeypatch.delenv("TEACACHE_DISABLE", raising=False)
-    before = set(sys.modules)
 
     def add(package, source=None, *, name="fam", pipeline="host_program:Pipe", contract=1, entries=None, version="1.2"):
         module = package.replace("-", "_").lower()
@@ -70,9 +69,9 @@ def install(tmp_path, monkeypatch):
     plugins.clear_cache()
     yield add
     plugins.clear_cache()
-    for added in set(sys.modules) - before:
-        if not added.startswith(("teacache", "hypothesis", "_pytest")):
-            del sys.modules[added]
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 def only():
@@ -297,13 +296,13 @@ def test_other_contract_disables_that_adapter_only(install):
             ask()
 
 
-def test_leftover_metadata_hides_nothing(install, tmp_path, monkeypatch):
+def test_leftover_metadata_hides_nothing(install, tmp_path):
     """Red when an empty folder that an uninstallation left behind breaks discovery, or hides the real package."""
     for name in ("fam_plugin-1.0.dist-info", "~am_plugin-1.2.dist-info", "fam_plugin.egg-info"):
         (tmp_path / "left" / name).mkdir(parents=True)
     (tmp_path / "left" / "half-1.0.dist-info").mkdir()
     (tmp_path / "left" / "half-1.0.dist-info" / "entry_points.txt").write_text("[teacache]\nhalf = half\n")
-    monkeypatch.syspath_prepend(tmp_path / "left")
+    sys.path.insert(0, str(tmp_path / "left"))
     install("fam-plugin")
     assert (only().name, only().status, only().version) == ("fam", "working", "1.2")
 

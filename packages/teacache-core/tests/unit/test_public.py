@@ -21,10 +21,12 @@ def test_public_names_are_a_decision() -> None:
         "Handle",
         "Pipeline",
         "Signal",
+        "Support",
         "TeaCacheError",
         "TeaCacheWarning",
         "adapters",
         "hookimpl",
+        "supports",
         "wrap",
     ]
     assert all(getattr(teacache, name) is not None for name in teacache.__all__)

@@ -16,7 +16,7 @@ import mlx.core as mx
 from teacache.adapter import Pipeline
 from teacache.changes import Changes
 from teacache.errors import AdapterDescriptionError, TransformerReplacedWarning
-from teacache.hosts import Names
+from teacache.hosts import Names, names_from_config
 from teacache.run import RunInfo
 from teacache.session import Session
 from teacache.velocity import VelocityRun
@@ -36,13 +36,8 @@ class MfluxHost:
         changes.set_attribute(model, "generate_image", _generate_image(model, session))
 
     def names(self, model: Any) -> Names:
-        """Reads the model's config: mflux fills in a base also where it only guessed it from part of a name."""
-        config = model.model_config
-        return Names(
-            name=config.model_name,
-            base=config.base_model,
-            altered=bool(getattr(model, "lora_paths", None)),
-        )
+        """Reads the model's config, and whether a LoRA changes its weights."""
+        return names_from_config(model.model_config, altered=bool(getattr(model, "lora_paths", None)))
 
     def version(self) -> str:
         """Returns mflux's version."""
