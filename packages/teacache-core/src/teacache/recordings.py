@@ -79,6 +79,7 @@ class Recorder:
             make=functools.partial(_run, plan=plan),
             summary=f"{origin}{expected}",
             checkpoint=self.identity.checkpoint,
+            identity=self.identity.level,
             warnings=tuple(warnings),
         )
 
@@ -94,6 +95,7 @@ class Recorder:
             make=_recording_run,
             summary="recording (every step computed)",
             checkpoint=self.identity.checkpoint,
+            identity=self.identity.level,
             warnings=(*warnings, notice),
             explain=False,
             on_success=functools.partial(self._save, info),

@@ -134,6 +134,7 @@ class Selection:
             summary=summary,
             threshold=threshold if policy is not None else None,
             checkpoint=checkpoint,
+            identity=self.identity.level,
             distilled=self.identity.calibration is not None and self.identity.calibration.distilled,
             warnings=() if warning is None or shadow else (warning,),
             explain=not shadow and warning is None,

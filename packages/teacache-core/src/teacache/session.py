@@ -29,6 +29,7 @@ class Choice:
         summary: the policy in a few words.
         threshold: the gate's threshold, for the explanation of a run that reused nothing.
         checkpoint: whose numbers are used.
+        identity: how surely the model holds it.
         distilled: the checkpoint is made for a few steps.
         warnings: what the user must know before the run; each text is given once.
         explain: a run that reuses nothing is worth a warning.
@@ -39,6 +40,7 @@ class Choice:
     summary: str
     threshold: float | None = None
     checkpoint: str | None = None
+    identity: str | None = None
     distilled: bool = False
     warnings: tuple[TeaCacheWarning, ...] = ()
     explain: bool = True
@@ -108,6 +110,7 @@ class Session:
             seconds=run.seconds,
             policy=choice.summary,
             checkpoint=choice.checkpoint,
+            identity=choice.identity,
             target_tokens=run.target,
             why_nothing=explain_nothing_reused(run.records, threshold=choice.threshold, distilled=choice.distilled),
         )

@@ -52,6 +52,7 @@ class RunStats:
         seconds: wall time of the denoising loop.
         policy: what decided, in a few words ("gate at threshold 0.17").
         checkpoint: whose numbers were used; None where none were.
+        identity: how surely the model holds that checkpoint (``exact``, ``declared``, ``unknown``).
         target_tokens: how many image tokens residual and signal are taken on; None for all.
         why_nothing: why no step was reused, with what would help; None where some were.
     """
@@ -60,6 +61,7 @@ class RunStats:
     seconds: float
     policy: str
     checkpoint: str | None = None
+    identity: str | None = None
     target_tokens: int | None = None
     why_nothing: str | None = None
 

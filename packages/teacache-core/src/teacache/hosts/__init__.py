@@ -30,7 +30,7 @@ class Names:
 
 
 def names_from_config(config: Any, *, altered: bool = False) -> Names:
-    """Reads a model config of mflux's shape. mflux fills in a base also where it only guessed it from part of a name."""
+    """Reads a config of mflux's shape. mflux fills in a base also where it only guessed it from part of a name."""
     return Names(name=config.model_name, base=config.base_model, altered=altered)
 
 

@@ -19,6 +19,7 @@ from teacache.errors import AdapterDescriptionError, TransformerReplacedWarning
 from teacache.hosts import Names, names_from_config
 from teacache.run import RunInfo
 from teacache.session import Session
+from teacache.stats import RunStats
 from teacache.velocity import VelocityRun
 
 
@@ -79,6 +80,10 @@ class _Callback:
 
     def call_in_loop(self, t: int, seed: int, prompt: str, latents: mx.array, config: Any, time_steps: Any) -> None:
         self._session.end_step(t, latents)
+        run = self._session.run
+        if run is not None and time_steps is not None:
+            reused = sum(record.action == "reuse" for record in run.records)
+            time_steps.set_postfix_str(f"computed {len(run.records) - reused}, reused {reused}", refresh=False)
 
     def call_after_loop(self, seed: int, prompt: str, latents: mx.array, config: Any) -> None:
         self._session.end()
@@ -113,6 +118,18 @@ def _step(original: Callable[..., Any], run: VelocityRun) -> Callable[..., Any]:
     return step
 
 
+def _metadata(stats: RunStats) -> dict[str, Any]:
+    """What made the picture, for mflux's image metadata."""
+    return {
+        "version": version("teacache-core"),
+        "policy": stats.policy,
+        "computed_steps": [record.step for record in stats.records if record.action == "compute"],
+        "steps": len(stats.records),
+        "checkpoint": stats.checkpoint,
+        "identity": stats.identity,
+    }
+
+
 def _original(model: Any, name: str) -> Callable[[], Callable[..., Any]]:
     """The attribute as the pipeline would find it, without keeping the pipeline alive."""
     reference = weakref.ref(model)
@@ -145,9 +162,11 @@ def _generate_image(model: Any, session: Session) -> Callable[..., Any]:
         session.abort()
         try:
             image = original()(*args, **kwargs)
-            session.commit()
+            stats = session.commit()
         finally:
             session.abort()
+        if stats is not None and stats.reused and hasattr(image, "generation_parameters"):
+            image.generation_parameters = {**(image.generation_parameters or {}), "teacache": _metadata(stats)}
         return image
 
     generate_image.__doc__ = type(model).generate_image.__doc__
