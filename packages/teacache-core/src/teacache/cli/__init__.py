@@ -1,0 +1,81 @@
+"""The command line. Importing it imports nothing heavy: typer when it starts, all else in the command that needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from teacache.errors import TeaCacheError, TeaCacheWarning
+
+USAGE = 2
+INTERRUPTED = 130
+DEBUG = "TEACACHE_DEBUG"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command of `teacache`.
+
+    A user's mistake is one line on stderr and exit code 2, Ctrl-C one line and 130; TEACACHE_DEBUG=1 shows the
+    traceback of either.
+
+    Args:
+        arguments: what follows the program's name; None: those of the process.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        from teacache.cli.app import run
+
+        with _warnings_as_lines():
+            return run(arguments)
+    except TeaCacheError as error:
+        if os.environ.get(DEBUG):
+            raise
+        return _fail(str(error), USAGE)
+    except (KeyboardInterrupt, Exception) as error:
+        if os.environ.get(DEBUG) or not _is_interruption(error):
+            raise
+        return _fail("interrupted; nothing was left half-written.", INTERRUPTED)
+
+
+def _fail(message: str, code: int) -> int:
+    say(message)
+    return code
+
+
+def say(message: str) -> None:
+    """Writes one line for the user on stderr."""
+    sys.stderr.write(f"teacache: {' '.join(message.split())}\n")
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Tells whether Ctrl-C is behind an error: hosts turn it into errors of their own."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Shows each warning of teacache as one line, once; leaves all others as they are."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def line(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if not issubclass(category, TeaCacheWarning):
+                show(message, category, *where, **more)
+            elif str(message) not in said:
+                said.add(str(message))
+                say(str(message))
+
+        warnings.showwarning = line
+        warnings.simplefilter("always", TeaCacheWarning)
+        yield

@@ -1,0 +1,59 @@
+"""The typer application: which commands there are. Imports neither mlx, mflux nor rich."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from teacache.cli import INTERRUPTED, USAGE, adapters, demo, say, toy
+from teacache.cli.console import examples
+
+# typer's own name for click's UsageError and ClickException, wherever click comes from.
+_CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+
+# Rich's help would take 0.2 s to import.
+app = typer.Typer(name="teacache", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app.command(epilog=examples(*demo.EXAMPLES))(demo.demo)
+app.command(epilog=examples(*adapters.EXAMPLES))(adapters.adapters)
+app.add_typer(toy.toy, name="toy")
+
+
+@app.callback(invoke_without_command=True, epilog=examples("teacache demo", "teacache adapters"))
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """A step cache for diffusion models on MLX: reuses steps whose result is already known.
+
+    From Python: with teacache.wrap(model): model.generate_image(...)
+    """
+    if version:
+        from importlib.metadata import version as version_of
+
+        typer.echo(f"teacache {version_of('teacache-core')}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Runs one command and returns its exit code; a wrong usage is one line and 2."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=arguments, prog_name="teacache", standalone_mode=False)
+    except _CLICK_ERROR as error:
+        return _usage(error)
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
+    if code == INTERRUPTED:  # typer catches Ctrl-C and says nothing
+        raise KeyboardInterrupt
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: BaseException) -> int:
+    context = getattr(error, "ctx", None)
+    command = "teacache" if context is None else context.command_path
+    message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    say(f"{message}. Try: {command} --help")
+    return USAGE
