@@ -161,7 +161,8 @@ class Selection:
     def _budget(self, info: RunInfo) -> Choice:
         options, calibration = self.options, self.identity.calibration
         curve: Sequence[float] | None = None
-        if calibration is not None and self.identity.level == "exact" and calibration.curve is not None:
+        published = calibration is not None and calibration.status == "published" and self.identity.level == "exact"
+        if published and calibration is not None and calibration.curve is not None:
             fits = len(calibration.curve.body_change) == info.steps - 1 and self.pipeline.name in calibration.pipelines
             curve = calibration.curve.body_change if fits else None
         return self.recorder.budget(

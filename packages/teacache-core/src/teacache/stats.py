@@ -28,7 +28,8 @@ class StepRecord:
         accumulated_change: sum of the predictions since the last computed step, this one included.
         body_change: relative L1 change of the body's output since the step before, the largest of the branches;
             measured in shadow mode only.
-        branches: how often the model was called (each branch of guidance is a call).
+        branches: how many branches of guidance ran; in a run without a gate, how often the pipeline asked for a
+            prediction. 0 where the velocity was carried over.
     """
 
     step: int

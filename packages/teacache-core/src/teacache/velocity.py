@@ -117,7 +117,7 @@ class VelocityRun(Run):
             action="reuse" if carried else "compute",
             planned="reuse" if carried else "compute",
             reason=ends.get(step, self._reason) if calls else "not reached",
-            branches=calls,
+            branches=0 if carried else calls,
         )
 
     def _measure(self, velocity: mx.array) -> None:

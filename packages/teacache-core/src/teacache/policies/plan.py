@@ -67,6 +67,7 @@ def plan_from_kernel(
     steps = _checked(len(sigmas) - 1, computed_steps, max_reuse)
     if products.shape != (steps, steps):
         raise PlanError(f"The kernel is {products.shape}, but the run has {steps} steps.")
+    max_reuse = min(max_reuse, max(steps - 2, 0))
     errors, coefficients = _gaps(products, np.asarray(sigmas, dtype=np.float64), max_reuse)
     cost = np.full(errors.shape[:2], np.inf)
     cost[0, 0] = 0.0

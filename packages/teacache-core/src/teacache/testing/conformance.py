@@ -70,6 +70,11 @@ class AdapterConformance:
 
     # What the tests share.
 
+    @pytest.fixture(autouse=True)
+    def recordings_of_this_test_only(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Keeps recordings out of the user's data folder."""
+        monkeypatch.setenv("TEACACHE_DATA", str(tmp_path / "data"))
+
     @pytest.fixture
     def model(self) -> Any:
         """A fresh model."""
@@ -169,6 +174,31 @@ class AdapterConformance:
         ):
             reference = self.generate(model)
         assert any(reused) and same(latents, reference)
+
+    def test_a_plan_of_all_steps_is_plain(self, model: Any) -> None:
+        """Red when following a plan moves the latents although every step is computed."""
+        planned, stats = self.wrapped(model, plan=range(self.steps))
+        assert same(self.generate(model), planned)
+        assert stats.reused == 0 and {record.reason for record in stats.records} == {"first", "plan", "last"}
+
+    def test_first_recorded_then_planned(self, model: Any) -> None:
+        """Red when recording moves the latents, the next run is not planned, or a carried step calls the model."""
+        plain = self.generate(model)
+        spy = LastBlockSpy(transformer_of(model, self.pipeline_of(model)), self.adapter)
+        try:
+            with expected_warnings(), self.wrap(model, speedup=2.0, **self.eager(model)) as handle:
+                spy.runs = 0
+                recorded = self.generate(model, handle)
+                after_recording = spy.runs
+                planned = self.generate(model, handle)
+                first, second = handle.stats.runs
+        finally:
+            spy.remove()
+        if not self.eager(model):
+            assert same(plain, recorded)
+        assert first.reused == 0 and second.reused == self.steps - self.steps // 2
+        assert not same(recorded, planned) and np.isfinite(planned[-1]).all()
+        assert (spy.runs - after_recording) * self.steps == second.computed * after_recording
 
     def test_compiled_and_eager_decide_alike(self, model: Any) -> None:
         """Red when the decision is frozen inside a compiled function: a plain run first, then reuse."""

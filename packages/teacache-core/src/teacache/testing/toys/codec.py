@@ -61,14 +61,15 @@ def from_grid(latents: Any) -> Any:
 
 
 @cache
-def enlarging(count: int, factor: int) -> np.ndarray:
-    """Matrix (count*factor, count) of cubic interpolation (Keys 1981, a = -0.5), edges repeated."""
+def enlarging(count: int, factor: int, *, smooth: bool = True) -> np.ndarray:
+    """Matrix (count*factor, count) of cubic interpolation (Keys 1981, a = -0.5), or of linear; edges are repeated."""
+    kernel = _keys if smooth else _tent
     matrix = np.zeros((count * factor, count), np.float64)
     for row in range(count * factor):
         position = (row + 0.5) / factor - 0.5
         first = int(np.floor(position)) - 1
         for index in range(first, first + 4):
-            matrix[row, min(max(index, 0), count - 1)] += _keys(abs(position - index))
+            matrix[row, min(max(index, 0), count - 1)] += kernel(abs(position - index))
     return matrix.astype(np.float32)
 
 
@@ -76,3 +77,7 @@ def _keys(distance: float) -> float:
     if distance <= 1:
         return 1.5 * distance**3 - 2.5 * distance**2 + 1
     return -0.5 * distance**3 + 2.5 * distance**2 - 4 * distance + 2
+
+
+def _tent(distance: float) -> float:
+    return max(0.0, 1 - distance)

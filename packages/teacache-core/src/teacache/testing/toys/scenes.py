@@ -33,7 +33,7 @@ CANVAS = 256  # the units of PLACES and of every length below
 _RADIUS = {1: 64, 2: 48}
 _SQUARE_INSET = 8  # a square of the circle's half width looks larger than the circle
 _RING_WIDTH = 22
-_SAMPLES = 8  # per pixel and axis
+_SAMPLES = 4  # per pixel and axis
 
 _GROUND = ("background", "backdrop", "ground")
 _SYNONYMS = {

@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 import importlib
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,6 +46,17 @@ def toy_config(config: Any, family: str) -> Any:
     own.transformer_overrides = {}
     own.text_encoder_overrides = {}
     return own
+
+
+@contextmanager
+def replaced(module: nn.Module, name: str, value: Any) -> Iterator[None]:
+    """Put `value` in place of a module's attribute for the length of a `with` block."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
 
 
 class WordTokenizer:
@@ -91,7 +104,26 @@ class PictureCodec(nn.Module):
         height, width = latents.shape[2] // 2, latents.shape[3] // 2
         tokens = codec.from_grid(latents.astype(mx.float32))
         numbers = tokens @ mx.array(codec.frame(tokens.shape[-1]).T / codec.LATENT_SCALE)
-        small = codec.unpatch(numbers, height, width).transpose(0, 3, 1, 2)
-        rows = mx.array(codec.enlarging(small.shape[2], self.spatial_scale))
-        columns = mx.array(codec.enlarging(small.shape[3], self.spatial_scale))
-        return rows @ small @ columns.T
+        return enlarge(codec.unpatch(numbers, height, width).transpose(0, 3, 1, 2), self.spatial_scale)
+
+
+def enlarge(small: mx.array, factor: int, steepness: float = 3.0) -> mx.array:
+    """Pictures (B, 3, h, w) at `factor` times their size, with edges as steep as drawn ones.
+
+    Cubic interpolation, then each value is pushed to the nearer end of the range that the small picture has around
+    its place, the more the wider that range is: edges become sharp, and the noise of flat areas is not enlarged.
+    Nothing leaves the range. Continuous in `small`.
+    """
+
+    def grown(picture: mx.array, smooth: bool) -> mx.array:
+        rows, columns = (mx.array(codec.enlarging(n, factor, smooth=smooth)) for n in picture.shape[2:])
+        return rows @ picture @ columns.T
+
+    height, width = small.shape[2:]
+    padded = mx.pad(small, [(0, 0), (0, 0), (1, 1), (1, 1)], mode="edge")
+    around = mx.stack([padded[:, :, y : y + height, x : x + width] for y in range(3) for x in range(3)])
+    low, high = grown(around.min(axis=0), smooth=False), grown(around.max(axis=0), smooth=False)
+    reach = mx.maximum(high - low, 1e-3)
+    slope = 1 + (steepness - 1) * reach**2 / (reach**2 + 0.25**2)
+    place = (grown(small, smooth=True) - low) / reach
+    return low + reach * mx.clip((place - 0.5) * slope + 0.5, 0, 1)
