@@ -37,7 +37,8 @@ class Boundary:
 
     Attributes:
         on_call: takes over calls of the transformer that come from outside a piece, as
-            ``on_call(plain, args, kwargs)``; None: they run plain.
+            ``on_call(entry, args, kwargs)``, where `entry` is the transformer's call, steered inside a piece and plain
+            outside; None: they run plain.
     """
 
     def __init__(self, body: Body, signal: Signal, *, batch: int = 1) -> None:
@@ -63,11 +64,16 @@ class Boundary:
             teacache_boundary = boundary
 
             def __call__(self, *args: Any, **kwargs: Any) -> Any:
-                if boundary._walk is not None:
-                    return boundary._steer(super().__call__, self, args, kwargs)
-                if boundary.on_call is not None:
-                    return boundary.on_call(super().__call__, args, kwargs)
-                return super().__call__(*args, **kwargs)
+                forward = super().__call__
+
+                def entry(*args: Any, **kwargs: Any) -> Any:
+                    if boundary._walk is None:
+                        return forward(*args, **kwargs)
+                    return boundary._steer(forward, self, args, kwargs)
+
+                if boundary._walk is None and boundary.on_call is not None:
+                    return boundary.on_call(entry, args, kwargs)
+                return entry(*args, **kwargs)
 
         Traced.__name__, Traced.__qualname__, Traced.__module__ = base.__name__, base.__qualname__, base.__module__
         Traced.__doc__ = base.__doc__

@@ -147,12 +147,12 @@ class Session:
             self._warned.add(str(warning))
             warnings.warn(warning, stacklevel=5)
 
-    def traced_call(self, plain: Callable[..., Any], args: Args, kwargs: Kwargs, key: str | None) -> Any:
+    def traced_call(self, entry: Callable[..., Any], args: Args, kwargs: Kwargs, key: str | None) -> Any:
         """A call of the transformer is the entry: it is one branch of the open step."""
         run = self.run
         if run is None:
-            return plain(*args, **kwargs)
-        return run.call(self.pieces(plain, run), args, kwargs, None if key is None else kwargs.get(key))
+            return entry(*args, **kwargs)
+        return run.call(self.pieces(entry, run), args, kwargs, None if key is None else kwargs.get(key))
 
     def entry(self, predict: Callable[..., Any]) -> Entry:
         """Wraps a predict function that holds all branches of a step."""

@@ -197,7 +197,7 @@ def wrap(
     try:
         boundary.install(transformer, changes)
         if not pipeline.factories:
-            boundary.on_call = lambda plain, args, kwargs: session.traced_call(plain, args, kwargs, found.branch_key)
+            boundary.on_call = lambda entry, args, kwargs: session.traced_call(entry, args, kwargs, found.branch_key)
         host.install(model, pipeline, session, changes)
     except BaseException:
         changes.undo()
