@@ -27,11 +27,12 @@ class Words(WordEncoder):
     """The text encoder's face that FLUX.2's prompt encoder calls."""
 
     def get_prompt_embeds(self, input_ids: mx.array, attention_mask: mx.array, hidden_state_layers: Any) -> mx.array:
+        """The vectors; there are no layers to choose from."""
         return self(input_ids, attention_mask)
 
 
 class Codec(PictureCodec):
-    """The VAE's face that FLUX.2 calls: packed latents (B, 128, h, w), and batch norm statistics that change nothing."""
+    """The VAE's face that FLUX.2 calls: packed latents (B, 128, h, w), and batch norm that changes nothing."""
 
     def __init__(self) -> None:
         from mflux.models.flux2.model.flux2_vae.common.batch_norm_stats import Flux2BatchNormStats
@@ -41,18 +42,21 @@ class Codec(PictureCodec):
         self.bn.freeze()
 
     def decode_packed_latents(self, packed_latents: mx.array, tiling_config: Any = None) -> mx.array:
+        """A picture (B, 3, 16h, 16w); tiling changes nothing."""
         batch, width, height, columns = packed_latents.shape
         tokens = packed_latents.reshape(batch, width, height * columns).transpose(0, 2, 1)
         return self.decode(codec.to_grid(tokens, height, columns))
 
 
 def transformer() -> nn.Module:
+    """A new small transformer of mflux's class, with random weights."""
     from mflux.models.flux2.model.flux2_transformer.transformer import Flux2Transformer
 
     return Flux2Transformer(**SIZES)
 
 
 def pipeline(small: nn.Module) -> Any:
+    """The family's pipeline around the transformer, with stand-ins for words and pictures."""
     from mflux.models.common.config.model_config import ModelConfig
     from mflux.models.flux2.variants.txt2img.flux2_klein import Flux2Klein
 
@@ -67,6 +71,7 @@ def pipeline(small: nn.Module) -> Any:
 
 
 def velocity(small: nn.Module, tokens: mx.array, words: mx.array, sigmas: mx.array) -> mx.array:
+    """Training forward: see `teacache.testing.toys.toy.Toy`."""
     from mflux.models.flux2.latent_creator.flux2_latent_creator import Flux2LatentCreator
     from mflux.models.flux2.model.flux2_text_encoder.prompt_encoder import Flux2PromptEncoder
 

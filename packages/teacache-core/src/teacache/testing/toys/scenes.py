@@ -42,8 +42,9 @@ _SYNONYMS = {
     "violet": "purple", **{f"{shape}s": shape for shape in SHAPES}, **dict.fromkeys(_GROUND, "background"),
 }  # fmt: skip
 _FILLERS = frozenset(
-    "a an the of on in at to and with from by over side picture image painting drawing scene large big".split()
-)
+    ["a", "an", "the", "of", "on", "in", "at", "to", "and", "with", "from", "by", "over", "side", "large", "big",
+     "picture", "image", "painting", "drawing", "scene"]
+)  # fmt: skip
 
 EXAMPLES = (
     "red circle left, blue square right, white background",
@@ -162,7 +163,7 @@ def _refusal(prompt: str, reason: str) -> ToyPromptError:
 
 
 def word_numbers(scene: Scene | None) -> list[int]:
-    """Indices into `VOCABULARY`, `WORDS_PER_SCENE` of them: the background, then colour, shape and place of each thing."""
+    """Indices into `VOCABULARY`, `WORDS_PER_SCENE` of them: the background, then each thing's colour, shape, place."""
     words = [NOTHING] * WORDS_PER_SCENE
     if scene is not None:
         words[0] = scene.background
@@ -212,7 +213,8 @@ def draw(scene: Scene, size: int = 16, *, rng: np.random.Generator | None = None
         x, y = PLACES[thing.place]
         radius = float(_RADIUS[len(scene.things)])
         if rng is not None:
-            x, y = (x, y) + rng.uniform(-wander, wander, 2)
+            moved = rng.uniform(-wander, wander, 2)
+            x, y = x + moved[0], y + moved[1]
             radius *= rng.uniform(0.92, 1.08)
         picture[_inside(thing.shape, axis[None, :] - x, axis[:, None] - y, radius)] = COLOURS[thing.colour]
     picture = picture.reshape(size, _SAMPLES, size, _SAMPLES, 3).mean(axis=(1, 3))

@@ -63,6 +63,7 @@ class WordTokenizer:
     """Reads a prompt in plain words; a blank prompt becomes the tokens of "nothing"."""
 
     def tokenize(self, prompt: str | list[str], *_: Any, **__: Any) -> SimpleNamespace:
+        """Word numbers (B, W) and a mask of ones; lengths and other wishes of the caller change nothing."""
         prompts = [prompt] if isinstance(prompt, str) else prompt
         numbers = mx.array([scenes.word_numbers(scenes.parse(one)) for one in prompts])
         return SimpleNamespace(input_ids=numbers, attention_mask=mx.ones(numbers.shape, dtype=mx.int32))
@@ -72,6 +73,7 @@ class WordEncoder(nn.Module):
     """Word numbers (B, W) to vectors (B, W, WORD_WIDTH) out of the fixed table. No parameters."""
 
     def __call__(self, input_ids: mx.array, attention_mask: mx.array | None = None) -> mx.array:
+        """The vectors; a mask changes nothing, all words count."""
         return mx.array(scenes.embed(np.array(input_ids)))
 
 
@@ -89,6 +91,7 @@ class PictureCodec(nn.Module):
         self.latent_channels = channels
 
     def encode(self, image: mx.array) -> mx.array:
+        """A picture (B, 3, H, W) in [-1, 1] as latents; each small pixel is the mean of its square."""
         if image.ndim == 5:
             image = image[:, :, 0]
         batch, _, height, width = image.shape
@@ -99,6 +102,7 @@ class PictureCodec(nn.Module):
         return codec.to_grid(tokens, height // codec.PIXELS_PER_TOKEN, width // codec.PIXELS_PER_TOKEN)
 
     def decode(self, latents: mx.array) -> mx.array:
+        """Latents as a picture, its edges made steep by `enlarge`."""
         if latents.ndim == 5:
             latents = latents[:, :, 0]
         height, width = latents.shape[2] // 2, latents.shape[3] // 2

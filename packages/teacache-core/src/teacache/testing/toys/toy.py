@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -15,6 +14,7 @@ from mlx import nn
 from mlx.utils import tree_flatten, tree_unflatten
 
 from teacache.errors import UnknownModelError
+from teacache.plugins import get_adapter
 
 WEIGHTS = "toy_weights.safetensors"
 
@@ -44,18 +44,21 @@ class Toy:
 
 
 def find_toy(family: str) -> Toy:
-    """The toy of an installed family.
+    """The toy that an installed adapter brings.
 
     Raises:
-        UnknownModelError: no installed package brings a toy of this name.
+        AdapterNotInstalledError: no installed adapter has this name.
+        UnknownModelError: the adapter brings no toy.
     """
-    name = f"teacache_{family}.toy"
-    if importlib.util.find_spec(f"teacache_{family}") is None or importlib.util.find_spec(name) is None:
+    adapter = get_adapter(family)
+    if adapter.toy is None:
         raise UnknownModelError(
-            f"There is no toy named {family!r}. The toys of this project are flux1, flux2, qwen and zimage; "
-            f"each comes with its adapter: pip install teacache-{family}"
+            f"The adapter {family!r} brings no toy. Its author names one with Adapter(toy='module:NAME'), "
+            "a teacache.testing.toys.toy.Toy."
         )
-    return importlib.import_module(name).TOY
+    module, _, name = adapter.toy.partition(":")
+    toy: Toy = getattr(importlib.import_module(module), name)
+    return toy
 
 
 def toy_pipeline(family: str, *, weights: bool | str | Path = True) -> Any:
@@ -71,7 +74,8 @@ def toy_pipeline(family: str, *, weights: bool | str | Path = True) -> Any:
             or a safetensors file, as `teacache.testing.toys.training` writes it.
 
     Raises:
-        UnknownModelError: no installed package brings a toy of this name.
+        AdapterNotInstalledError: no installed adapter has this name.
+        UnknownModelError: the adapter brings no toy.
         FileNotFoundError: the weights are not there.
     """
     toy = find_toy(family)
@@ -88,6 +92,10 @@ def toy_pipeline(family: str, *, weights: bool | str | Path = True) -> Any:
 
 def load_weights(transformer: nn.Module, path: Path) -> None:
     """Load a weight file into the transformer, in float32: half precision products are slow on a CPU."""
+    if not path.exists():
+        raise FileNotFoundError(
+            f"There are no toy weights at {path}. Train some: teacache toy train FAMILY --out {path}"
+        )
     loaded = mx.load(str(path))
     transformer.load_weights([(name, value.astype(mx.float32)) for name, value in loaded.items()], strict=True)
     mx.eval(transformer.parameters())
