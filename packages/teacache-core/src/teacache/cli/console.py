@@ -60,7 +60,7 @@ def progress() -> Iterator[Progress]:
 
     columns = (
         rich_progress.SpinnerColumn(),
-        rich_progress.TextColumn("{task.description}"),
+        rich_progress.TextColumn("{task.description}", markup=False),
         rich_progress.BarColumn(),
         rich_progress.MofNCompleteColumn(),
         rich_progress.TimeRemainingColumn(),
