@@ -7,82 +7,14 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlx import nn
 
 import teacache
 from teacache.errors import AdapterDescriptionError, BranchWarning, NothingReusedWarning, OptionError, RunError
 from teacache.testing.conformance import ALTERNATE, AdapterConformance
+from teacache.testing.denoiser import ADAPTER, Denoiser, call_each_step, denoise
 from teacache.testing.spies import Latents, expected_warnings, same
 
 pytestmark = pytest.mark.unit
-
-WIDTH = 16
-
-
-class Block(nn.Module):
-    """A residual block that is called with positional arguments."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(WIDTH)
-        self.linear = nn.Linear(WIDTH, WIDTH)
-
-    def __call__(self, tokens: mx.array, time: mx.array) -> mx.array:
-        return tokens + nn.silu(self.linear(self.norm(tokens) * (1 + time)))
-
-
-class Denoiser(nn.Module):
-    """Prelude, three blocks, tail."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        mx.random.seed(4)
-        self.embed = nn.Linear(4, WIDTH)
-        self.blocks = [Block() for _ in range(3)]
-        self.head = nn.Linear(WIDTH, 4)
-        mx.eval(self.parameters())
-
-    def __call__(self, x: mx.array, sigma: float, shift: float = 0.0) -> mx.array:
-        tokens, time = self.embed(x) + shift, mx.array([sigma, 1 - sigma] * (WIDTH // 2))
-        for block in self.blocks:
-            tokens = block(tokens, time)
-        return self.head(tokens)
-
-
-ADAPTER = teacache.Adapter(
-    name="denoiser",
-    host="loop",
-    transformer=f"{__name__}:Denoiser",
-    pipelines=(teacache.Pipeline(cls=f"{__name__}:Denoiser", transformer=None),),
-    body=teacache.Body(blocks=("blocks",), image=0, tail="head"),
-    signal=teacache.Signal(read=lambda call: call.block.norm(call[0]) * (1 + call[1]), tensor="modulated input"),
-)
-
-
-def denoise(model: Denoiser, handle: teacache.Handle | None, *, seed: int, steps: int, guidance: float) -> Latents:
-    """An Euler loop of the user's own, with two branches where guidance is on."""
-    x = mx.random.normal((1, 9, 4), key=mx.random.key(seed))
-    sigmas = np.linspace(1, 0, steps + 1).tolist()
-    latents: Latents = []
-
-    def step(x: mx.array, k: int, carry: Any) -> mx.array:
-        velocity = model(x, sigmas[k])
-        if guidance > 1:
-            negative = model(x, sigmas[k], shift=0.5)
-            velocity = negative + guidance * (velocity - negative)
-        x = x + (sigmas[k + 1] - sigmas[k]) * carry(velocity)
-        mx.eval(x)
-        latents.append(np.array(x))
-        return x
-
-    if handle is None:
-        for k in range(steps):
-            x = step(x, k, lambda velocity: velocity)
-        return latents
-    with handle.run(sigmas, guidance=guidance) as run:
-        for k in run:
-            x = step(x, k, run.velocity)
-    return latents
 
 
 class TestDenoiser(AdapterConformance):
@@ -104,13 +36,6 @@ class TestGuidedDenoiser(TestDenoiser):
     """The same with two branches a step."""
 
     guidance = 3.0
-
-
-def call_each_step(model: Denoiser, handle: teacache.Handle, sigmas: list[float], batch: int = 1) -> None:
-    """A loop that calls the model and does nothing with its answer."""
-    with handle.run(sigmas) as run:
-        for _ in run:
-            model(mx.ones((batch, 9, 4)), 0.9)
 
 
 def wrapped(model: Denoiser, **options: Any) -> teacache.Handle:
@@ -200,7 +125,7 @@ def test_a_forward_that_does_not_iterate_is_named() -> None:
         def __call__(self, x: mx.array, sigma: float, shift: float = 0.0) -> mx.array:
             tokens = self.embed(x)
             for index in range(len(self.blocks)):
-                tokens = self.blocks[index](tokens, mx.zeros(WIDTH))
+                tokens = self.blocks[index](tokens, mx.zeros(16))
             return self.head(tokens)
 
     model = ByIndex()

@@ -35,5 +35,7 @@ def test_public_names_are_a_decision() -> None:
 
 def test_import_loads_neither_mlx_nor_mflux() -> None:
     """Red when `import teacache` or listing the adapters pulls in a heavy package."""
-    code = "import sys, teacache; teacache.adapters(); print([m for m in ('mlx', 'mflux', 'numpy') if m in sys.modules])"
+    code = (
+        "import sys, teacache; teacache.adapters(); print([m for m in ('mlx', 'mflux', 'numpy') if m in sys.modules])"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"

@@ -78,13 +78,14 @@ def snapshot(model: Any, adapter: Adapter, pipeline: Pipeline) -> dict[str, Any]
     """Everything of a model that wrapping may touch, for comparing before and after."""
     transformer = transformer_of(model, pipeline)
     registry = getattr(model, "callbacks", None)
+    parameters: list[tuple[str, mx.array]] = tree_flatten(transformer.parameters())  # type: ignore[assignment]
     return {
         "class": type(transformer),
         "attributes": dict(vars(model)),
         "entries": {key: id(value) for key, value in transformer.items()},
         "blocks": {name: [id(block) for block in transformer[name]] for name in adapter.body.blocks},
         "list types": {name: type(transformer[name]) for name in adapter.body.blocks},
-        "parameters": {name: id(value) for name, value in tree_flatten(transformer.parameters())},
+        "parameters": {name: id(value) for name, value in parameters},
         "callbacks": {key: list(value) for key, value in vars(registry).items()} if registry is not None else {},
     }
 
