@@ -123,8 +123,8 @@ class NothingReusedWarning(TeaCacheWarning):
     """A finished run reused no step; the message says why."""
 
 
-class RecordingWarning(TeaCacheWarning):
-    """This picture is computed in full, while the model is recorded for the later ones."""
+class RecordingWarning(NoCalibrationWarning):
+    """There are no numbers yet: this picture is computed in full, while the model is recorded for the later ones."""
 
 
 class SpeedupWarning(TeaCacheWarning):
