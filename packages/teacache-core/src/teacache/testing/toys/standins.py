@@ -20,20 +20,27 @@ from mlx import nn
 from teacache.testing.toys import codec, scenes
 
 
-def pipeline_object(cls: type, config: Any, transformer: nn.Module, **attributes: Any) -> Any:
+def pipeline_object(cls: Any, config: Any, transformer: nn.Module, **attributes: Any) -> Any:
     """An instance of an mflux pipeline class that never ran its `__init__`, with what every `generate_image` reads."""
     from mflux.callbacks.callback_registry import CallbackRegistry
 
     pipeline = cls.__new__(cls)
     nn.Module.__init__(pipeline)
-    common = {"tiling_config": None, "prompt_cache": {}, "bits": None, "lora_paths": None, "lora_scales": None}
+    common: dict[str, Any] = {
+        "tiling_config": None,
+        "prompt_cache": {},
+        "bits": None,
+        "lora_paths": None,
+        "lora_scales": None,
+    }
     for name, value in {**common, **attributes}.items():
         setattr(pipeline, name, value)
     pipeline.model_config = config
     pipeline.callbacks = CallbackRegistry()
     pipeline.transformer = transformer
-    if importlib.util.find_spec("mflux.models.common.compute_precision"):  # since mflux 0.24
-        pipeline.compute_precision = importlib.import_module("mflux.models.common.compute_precision").ComputePrecision()
+    precision = "mflux.models.common.compute_precision"  # since mflux 0.24
+    if importlib.util.find_spec(precision):
+        pipeline.compute_precision = importlib.import_module(precision).ComputePrecision()
     return pipeline
 
 
@@ -87,7 +94,7 @@ class PictureCodec(nn.Module):
     spatial_scale = codec.PIXELS_PER_TOKEN // codec.PATCH
 
     def __init__(self, channels: int = 16) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.latent_channels = channels
 
     def encode(self, image: mx.array) -> mx.array:

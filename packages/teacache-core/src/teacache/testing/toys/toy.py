@@ -96,15 +96,21 @@ def load_weights(transformer: nn.Module, path: Path) -> None:
         raise FileNotFoundError(
             f"There are no toy weights at {path}. Train some: teacache toy train FAMILY --out {path}"
         )
-    loaded = mx.load(str(path))
+    loaded: Any = mx.load(str(path))
     transformer.load_weights([(name, value.astype(mx.float32)) for name, value in loaded.items()], strict=True)
     mx.eval(transformer.parameters())
+
+
+def flat(tree: Any) -> dict[str, mx.array]:
+    """The arrays of a nested tree by their dotted names."""
+    pairs: Any = tree_flatten(tree)
+    return dict(pairs)
 
 
 def _fill(transformer: nn.Module) -> None:
     """Random matrices from a seed of their own, without touching MLX's global one; vectors stay as they are."""
     filled = []
-    for index, (name, value) in enumerate(tree_flatten(transformer.parameters())):
+    for index, (name, value) in enumerate(flat(transformer.parameters()).items()):
         value = value.astype(mx.float32)
         if value.ndim == 2:
             bound = value.shape[-1] ** -0.5

@@ -12,16 +12,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import mlx.optimizers as optimizers
 import numpy as np
 from mlx import nn
-from mlx.utils import tree_flatten, tree_unflatten
+from mlx.utils import tree_unflatten
 
 from teacache.errors import OptionError
 from teacache.testing.toys import codec, scenes
-from teacache.testing.toys.toy import Toy, find_toy, load_weights
+from teacache.testing.toys.toy import Toy, find_toy, flat, load_weights
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,10 @@ def train(
     model = toy.transformer()
     if start is not None:
         load_weights(model, start)
-    model.update(tree_unflatten([(k, v.astype(mx.float32)) for k, v in tree_flatten(model.parameters())]))
+    model.update(tree_unflatten([(k, v.astype(mx.float32)) for k, v in flat(model.parameters()).items()]))
     optimizer = _optimizer(recipe)
     optimizer.init(model.trainable_parameters())
-    averaged = dict(tree_flatten(model.trainable_parameters()))
+    averaged = flat(model.trainable_parameters())
     done = 0
     checkpoint = out.with_suffix(".resume.safetensors")
     if resume:
@@ -111,10 +112,10 @@ def train(
         while done < recipe.steps:
             loss = step(*next(batches))
             # The average is kept on the side of the parameters that the step has just written.
-            current = dict(tree_flatten(model.trainable_parameters()))
+            current = flat(model.trainable_parameters())
             averaged = {k: recipe.average * averaged[k] + (1 - recipe.average) * v for k, v in current.items()}
             mx.eval(loss, averaged, model.parameters(), optimizer.state)
-            losses.append(loss.item())
+            losses.append(float(loss))
             done += 1
             if done % 50 == 0 or done == recipe.steps:
                 say(_progress(done, recipe.steps, losses, (time.monotonic() - begun) / (done - first)))
@@ -154,7 +155,7 @@ def _batches(toy: Toy, recipe: Recipe, rng: np.random.Generator) -> Iterator[tup
     while True:
         drawn = [scenes.random_scene(rng) for _ in range(recipe.batch)]
         clean = codec.encode(np.stack([scenes.draw(scene, rng=rng) for scene in drawn]), toy.width)
-        words = scenes.embed([scenes.word_numbers(scene) for scene in drawn])
+        words = scenes.embed(np.array([scenes.word_numbers(scene) for scene in drawn]))
         words[rng.random(recipe.batch) < recipe.unconditional] = nothing
         # Half of the times uniform, half as their square: logit-normal times starve the last, low-noise steps.
         sigmas = rng.random(recipe.batch)
@@ -203,8 +204,8 @@ def _save(toy: Toy, recipe: Recipe, out: Path, averaged: dict[str, mx.array], do
 def _keep(
     path: Path, model: nn.Module, optimizer: optimizers.Optimizer, averaged: dict[str, mx.array], done: int
 ) -> None:
-    arrays = {f"model/{k}": v for k, v in tree_flatten(model.trainable_parameters())}
-    arrays |= {f"optimizer/{k}": v for k, v in tree_flatten(optimizer.state)}
+    arrays = {f"model/{k}": v for k, v in flat(model.trainable_parameters()).items()}
+    arrays |= {f"optimizer/{k}": v for k, v in flat(optimizer.state).items()}
     arrays |= {f"averaged/{k}": v for k, v in averaged.items()}
     _write(path, arrays, {"done": str(done)})
 
@@ -214,13 +215,15 @@ def _restore(
 ) -> tuple[int, dict[str, mx.array]]:
     if not path.exists():
         raise OptionError(f"There is no checkpoint {path} to resume from. Start without --resume.")
-    arrays, metadata = mx.load(str(path), return_metadata=True)
+    loaded: Any = mx.load(str(path), return_metadata=True)
+    arrays, metadata = loaded
 
     def part(name: str) -> list[tuple[str, mx.array]]:
         return [(k.removeprefix(f"{name}/"), v) for k, v in arrays.items() if k.startswith(f"{name}/")]
 
     model.load_weights(part("model"), strict=False)
-    optimizer.state = tree_unflatten(part("optimizer"))
+    state: Any = tree_unflatten(part("optimizer"))
+    optimizer.state = state
     return int(metadata["done"]), {**averaged, **dict(part("averaged"))}
 
 
