@@ -5,7 +5,7 @@ Must not import mflux.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import mlx.core as mx
@@ -47,6 +47,8 @@ class _Stored:
     residuals: list[mx.array]
     outputs: list[mx.array]
     key: Any
+    sigma: float
+    before: _Stored | None = None
 
 
 @dataclass(slots=True)
@@ -67,6 +69,8 @@ class GatedRun(Run):
         info: what the host knows.
         target: number of target tokens in the model's image stream; None for all.
         policy: decides; None where there are no numbers (every step is computed and measured).
+        linear: a reused step's residual lies on the line in sigma through those of the last two computed steps; else,
+            and while only one is known, it is the last one.
         shadow: compute every step whatever the policy says, and measure the change of the body.
         on_step: called with each record.
     """
@@ -77,11 +81,13 @@ class GatedRun(Run):
         *,
         target: int | None,
         policy: Policy | None,
+        linear: bool = False,
         shadow: bool = False,
         on_step: OnStep | None = None,
     ) -> None:
         super().__init__(info, target=target, on_step=on_step)
         self.measures_body = shadow or policy is None
+        self._linear = linear and not self.measures_body
         self._policy = policy
         self._step = _Step()
         self._stored: dict[int, _Stored] = {}
@@ -117,7 +123,7 @@ class GatedRun(Run):
             try:
                 if stored is None:
                     raise Mismatch("no residual")
-                output = pieces.reuse(args, kwargs, tokens, stored.residuals)
+                output = pieces.reuse(args, kwargs, tokens, residuals_at(self._sigma, stored))
             except Mismatch as mismatch:
                 self._overrule(mismatch.reason)
             else:
@@ -132,8 +138,13 @@ class GatedRun(Run):
                 for now, before in zip(outputs, stored.outputs, strict=False)
                 if now.shape == before.shape
             ]
-        self._stored[ordinal] = _Stored([] if self.measures_body else residuals, outputs, key)
+        before = replace(stored, before=None) if self._linear and stored is not None else None
+        self._stored[ordinal] = _Stored([] if self.measures_body else residuals, outputs, key, self._sigma, before)
         return output
+
+    @property
+    def _sigma(self) -> float:
+        return self.info.sigmas[self.index]
 
     def _finish(self, index: int, latents: mx.array | None) -> StepRecord:
         step, self._step = self._step, _Step()
@@ -189,6 +200,26 @@ class GatedRun(Run):
             body_change=max((float(change.item()) for change in step.body_changes), default=None),  # type: ignore[arg-type]
             branches=step.branches,
         )
+
+
+def residuals_at(sigma: float, stored: _Stored) -> list[mx.array]:
+    """Returns what stands in for the body at a noise level, one residual per branch.
+
+    With two computed steps i, j known: ``r_j + (s_k - s_j) / (s_j - s_i) * (r_j - r_i)``, in float32; else, and where
+    their shapes differ, r_j as it is.
+    """
+    before = stored.before
+    if before is None or before.sigma == stored.sigma or len(before.residuals) != len(stored.residuals):
+        return stored.residuals
+    ratio = (sigma - stored.sigma) / (stored.sigma - before.sigma)
+    return [_on_line(last, first, ratio) for last, first in zip(stored.residuals, before.residuals, strict=True)]
+
+
+def _on_line(last: mx.array, first: mx.array, ratio: float) -> mx.array:
+    if last.shape != first.shape:
+        return last
+    wide = last.astype(mx.float32)
+    return (wide + ratio * (wide - first.astype(mx.float32))).astype(last.dtype)
 
 
 def relative_l1(now: mx.array, before: mx.array) -> mx.array:

@@ -22,6 +22,7 @@ class Options:
     cooldown: int = 1
     max_reuse: int = 8
     mode: str = "cache"
+    reconstruction: str = "reuse"
 
     def __post_init__(self) -> None:
         """Checks every option by itself and against the others."""
@@ -37,6 +38,8 @@ class Options:
         validate_options(warmup=self.warmup, cooldown=self.cooldown, max_reuse=self.max_reuse)
         if self.mode not in ("cache", "shadow"):
             raise OptionError(f"mode={self.mode!r} was given; expected 'cache' or 'shadow'.")
+        if self.reconstruction not in ("reuse", "linear"):
+            raise OptionError(f"reconstruction={self.reconstruction!r} was given; expected 'reuse' or 'linear'.")
         self._check_plan()
 
     def _check_plan(self) -> None:
@@ -48,6 +51,11 @@ class Options:
             raise OptionError(
                 f"{', '.join(clash)} were given together: they choose the steps in different ways. Give one of "
                 "speedup=, computed_steps=, plan=, or the gate's threshold= (with coefficients= and mode=)."
+            )
+        if given and self.reconstruction != "reuse":
+            raise OptionError(
+                f"{given[0]} and reconstruction={self.reconstruction!r} were given together: a plan carries the "
+                "velocity, a residual is the gate's. Leave one of the two out."
             )
         if self.speedup is not None:
             number = finite(self.speedup)

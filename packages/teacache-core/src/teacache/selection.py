@@ -128,10 +128,11 @@ class Selection:
         options, shadow = self.options, self.options.mode == "shadow"
         threshold = options.threshold if options.threshold is not None or numbers is None else numbers.threshold
         policy = None if numbers is None else self._gate(info.steps, numbers, threshold or 0.0)
+        linear = options.reconstruction == "linear"
         target = None if info.image_tokens is None else self.adapter.target_tokens(info.image_tokens)
         return Choice(
-            make=functools.partial(_gated_run, target=target, policy=policy, shadow=shadow),
-            summary=summary,
+            make=functools.partial(_gated_run, target=target, policy=policy, linear=linear, shadow=shadow),
+            summary=f"{summary}, residuals linear in sigma" if linear and policy is not None else summary,
             threshold=threshold if policy is not None else None,
             checkpoint=checkpoint,
             identity=self.identity.level,
@@ -179,6 +180,6 @@ def _plain_run(info: RunInfo, on_step: OnStep | None, *, reason: str) -> Velocit
 
 
 def _gated_run(
-    info: RunInfo, on_step: OnStep | None, *, target: int | None, policy: Policy | None, shadow: bool
+    info: RunInfo, on_step: OnStep | None, *, target: int | None, policy: Policy | None, linear: bool, shadow: bool
 ) -> GatedRun:
-    return GatedRun(info, target=target, policy=policy, shadow=shadow, on_step=on_step)
+    return GatedRun(info, target=target, policy=policy, linear=linear, shadow=shadow, on_step=on_step)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from teacache.stats import Stats, StepRecord
 
 Mode = Literal["cache", "shadow"]
+Reconstruction = Literal["reuse", "linear"]
 
 
 class Handle:
@@ -119,6 +120,7 @@ def wrap(
     cooldown: int = 1,
     max_reuse: int = 8,
     mode: Mode = "cache",
+    reconstruction: Reconstruction = "reuse",
     compile: bool | None = None,
     adapter: str | Adapter | None = None,
     checkpoint: str | None = None,
@@ -140,6 +142,8 @@ def wrap(
         cooldown: how many steps at the end are always computed (at least 1).
         max_reuse: most steps in a row that are reused.
         mode: ``"cache"``, or ``"shadow"``: the gate runs and records, and every step is computed and measured.
+        reconstruction: what stands in for the body on a step that the gate reuses: ``"reuse"``: the residual of the
+            last computed step; ``"linear"``: the line in sigma through those of the last two.
         compile: None follows the pipeline; True or False force `mx.compile` where the pipeline has a predict
             function.
         adapter: which adapter to use, by name, where several claim the model; or an `Adapter` of your own.
@@ -175,6 +179,7 @@ def wrap(
         cooldown=cooldown,
         max_reuse=max_reuse,
         mode=mode,
+        reconstruction=reconstruction,
     )
     found, pipeline = find_adapter(model, adapter=adapter)
     transformer = _transformer(model, found, pipeline)
