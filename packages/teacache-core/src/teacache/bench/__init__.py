@@ -1,0 +1,1 @@
+"""The benchmarks behind the tables of the documentation. Nothing else of teacache imports them."""
