@@ -126,8 +126,8 @@ def markdown(models: Sequence[Model]) -> str:
         )
     lines += [
         "",
-        "FLUX.2-klein-base-4B reuses three single steps there. On prompts 3 and 7 the three that prompt 0 chose (16, 18,",
-        "20) change by 0.13 to 0.20, on prompt 0 by 0.11 to 0.12: with so few reused steps one step decides.",
+        "FLUX.2-klein-base-4B reuses three single steps there. On prompts 3 and 7 the three that prompt 0 chose",
+        "(16, 18, 20) change by 0.13 to 0.20, on prompt 0 by 0.11 to 0.12: with so few of them one step decides.",
         "",
         "## Prompt by prompt",
     ]
