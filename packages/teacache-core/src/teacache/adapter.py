@@ -147,6 +147,7 @@ class Adapter:
         branches_in_batch: how many branches one call carries along its first axis.
         refused: classes of the family that cannot be cached, with the reason.
         calibrations: ``"package:folder"`` of the adapter's calibration files.
+        tolerance: ``"package:file"`` of the bounds of its oracles, as `teacache tolerance record` wrote it.
         toy: ``"module:NAME"`` of a `teacache.testing.toys.Toy`.
         host_versions: (oldest, newest) version of the host package that the adapter was tested with.
     """
@@ -163,6 +164,7 @@ class Adapter:
     branches_in_batch: int = 1
     refused: Mapping[str, str] = field(default_factory=dict)
     calibrations: str | None = None
+    tolerance: str | None = None
     toy: str | None = None
     host_versions: tuple[str, str] | None = None
 

@@ -92,6 +92,18 @@ class FitError(TeaCacheError):
     """The recordings given are too few, too different or not finite: no fit was made."""
 
 
+class ToleranceError(TeaCacheError):
+    """A tolerance file is damaged, has a bound without evidence, or one that its evidence does not carry."""
+
+
+class OracleError(TeaCacheError):
+    """An oracle's verdict is "failed"; the message is its table."""
+
+
+class VerificationError(TeaCacheError):
+    """`wrap(verify=True)` found the traced path beyond the tolerance: nothing of it was used."""
+
+
 # A run.
 
 
