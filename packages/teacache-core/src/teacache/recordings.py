@@ -61,7 +61,8 @@ class Recorder:
                     f"row are carried. {count} are computed ({info.steps / count:.1f}x). A larger max_reuse= helps."
                 )
             )
-        recording = self._load(info, warnings)
+        key = self._key(info)
+        recording = self._load(key, info, warnings)
         if recording is not None:
             sigmas = info.active_sigmas
             plan = plan_from_kernel(recording.kernel.at(sigmas[:-1]), sigmas, computed_steps=count, max_reuse=max_reuse)
@@ -70,7 +71,7 @@ class Recorder:
         if curve is not None:
             plan = plan_given(plan_from_curve(curve, computed_steps=count, max_reuse=max_reuse), info.steps)
             return self.planned(info, plan, "plan from the published change curve", warnings)
-        return self._recorded(info, count, warnings)
+        return self._recorded(key, info, count, warnings)
 
     def planned(self, info: RunInfo, plan: Plan, origin: str, warnings: Sequence[TeaCacheWarning] = ()) -> Choice:
         """Follows a plan."""
@@ -83,7 +84,7 @@ class Recorder:
             warnings=tuple(warnings),
         )
 
-    def _recorded(self, info: RunInfo, count: int, warnings: list[TeaCacheWarning]) -> Choice:
+    def _recorded(self, key: Key, info: RunInfo, count: int, warnings: list[TeaCacheWarning]) -> Choice:
         name = self.identity.checkpoint or "this model"
         if info.steps < 2:
             return Choice(make=functools.partial(_run, plan=None), summary="off (too few steps)")
@@ -98,10 +99,11 @@ class Recorder:
             identity=self.identity.level,
             warnings=(*warnings, notice),
             explain=False,
-            on_success=functools.partial(self._save, info),
+            on_success=functools.partial(self._save, key, info),
         )
 
     def _key(self, info: RunInfo) -> Key:
+        """The key as the run begins: at its end the weights may be freed already."""
         return Key(
             checkpoint=self.identity.checkpoint,
             level=self.identity.level,
@@ -110,8 +112,8 @@ class Recorder:
             guidance=info.guidance is not None and info.guidance > 1,
         )
 
-    def _load(self, info: RunInfo, warnings: list[TeaCacheWarning]) -> Recording | None:
-        store, key = Store(), self._key(info)
+    def _load(self, key: Key, info: RunInfo, warnings: list[TeaCacheWarning]) -> Recording | None:
+        store = Store()
         try:
             recording = store.load(key)
         except (KernelError, OSError) as error:
@@ -123,7 +125,7 @@ class Recorder:
             return None
         return recording
 
-    def _save(self, info: RunInfo, run: Run) -> TeaCacheWarning | None:
+    def _save(self, key: Key, info: RunInfo, run: Run) -> TeaCacheWarning | None:
         assert isinstance(run, VelocityRun)  # noqa: S101 - made by _recording_run
         store = Store()
         evidence = {
@@ -136,7 +138,7 @@ class Recorder:
             "mlx": version("mlx"),
         }
         try:
-            store.save(Recording(key=self._key(info), kernel=run.kernel(), evidence=evidence))
+            store.save(Recording(key=key, kernel=run.kernel(), evidence=evidence))
         except (KernelError, OSError) as error:
             return StoreWarning(
                 f"The recording could not be kept in {store.folder}: {error}. The picture is not affected. "

@@ -139,6 +139,8 @@ def explain_nothing_reused(records: Sequence[StepRecord], *, threshold: float | 
         return "the wrapped model was never called in it."
     if reasons["off"]:
         return "threshold is 0, which turns the cache off. Leave threshold out for the calibrated one."
+    if reasons["plan"]:
+        return "the plan computes every step. A smaller computed_steps=, or a larger speedup=, carries some over."
     if any(record.planned == "reuse" for record in records):
         return "shadow mode computes every step; the records show what the gate would have reused."
     if reasons["recording"]:

@@ -5,6 +5,7 @@ All that the project knows of mflux's program (not of its models) is here.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import weakref
 from collections.abc import Callable
@@ -15,12 +16,15 @@ import mlx.core as mx
 
 from teacache.adapter import Pipeline
 from teacache.changes import Changes
-from teacache.errors import AdapterDescriptionError, TransformerReplacedWarning
+from teacache.errors import AdapterDescriptionError, AlreadyWrappedError, TransformerReplacedWarning
 from teacache.hosts import Names, names_from_config
 from teacache.run import RunInfo
 from teacache.session import Session
 from teacache.stats import RunStats
 from teacache.velocity import VelocityRun
+
+OURS = "__teacache__"
+"""Marks the `generate_image` that a wrapped pipeline carries."""
 
 
 class MfluxHost:
@@ -28,6 +32,11 @@ class MfluxHost:
 
     def install(self, model: Any, pipeline: Pipeline, session: Session, changes: Changes) -> None:
         """Registers the callbacks and wraps the pipeline's factories and `generate_image`, on this object only."""
+        if hasattr(vars(model).get("generate_image"), OURS):
+            raise AlreadyWrappedError(
+                f"This {type(model).__name__} is wrapped already, and its transformer was replaced since. "
+                "Call restore() on the first handle, then wrap again."
+            )
         callback = _Callback(model, pipeline, session)
         registry = model.callbacks
         for callbacks in (registry.before_loop, registry.in_loop, registry.after_loop, registry.interrupt):
@@ -169,5 +178,7 @@ def _generate_image(model: Any, session: Session) -> Callable[..., Any]:
             image.generation_parameters = {**(image.generation_parameters or {}), "teacache": _metadata(stats)}
         return image
 
-    generate_image.__doc__ = type(model).generate_image.__doc__
+    functools.update_wrapper(generate_image, type(model).generate_image)
+    generate_image.__signature__ = inspect.signature(original())  # type: ignore[attr-defined]
+    setattr(generate_image, OURS, True)
     return generate_image
