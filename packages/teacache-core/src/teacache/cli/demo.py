@@ -62,10 +62,11 @@ def demo(
         scenes.parse(one)
     screen = console()
     with quiet_libraries(), progress() as bar:
-        from teacache.cli.demo_pictures import Settings, families_of, section_of
+        from teacache.cli.demo_pictures import Settings, section_of
+        from teacache.cli.toys import trained_families
 
         settings = Settings(prompts=prompts, threshold=threshold, steps=steps, seed=seed, guidance=guidance)
-        families = families_of(family)
+        families = trained_families() if family == "all" else (family,)
         task = bar.add_task("loading", total=len(families) * (1 + 2 * len(prompts)))
 
         def advance(doing: str, done: int = 1) -> None:

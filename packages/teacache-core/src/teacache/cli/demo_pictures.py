@@ -6,17 +6,15 @@ import time
 import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol
 
 import mlx.core as mx
 
 from teacache import wrap
-from teacache.errors import AdapterNotInstalledError, NothingReusedWarning, UnknownModelError
+from teacache.cli.toys import load_toy
+from teacache.errors import NothingReusedWarning
 from teacache.plugins import adapters
 from teacache.report.pair import Pair, Section
-from teacache.testing import toy_pipeline
-from teacache.testing.toys.toy import WEIGHTS, find_toy
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -41,32 +39,10 @@ class Settings:
     guidance: float
 
 
-def families_of(family: str) -> tuple[str, ...]:
-    """Returns the families whose toys are asked for."""
-    if family != "all":
-        return (family,)
-    names = [row.name for row in adapters() if row.status == "working" and row.adapter and row.adapter.toy]
-    found = tuple(name for name in names if _weights(name).is_file())
-    if not found:
-        raise AdapterNotInstalledError(
-            "No installed adapter brings a trained toy; expected one at least. Run: pip install teacache-flux2"
-        )
-    return found
-
-
-def _weights(family: str) -> Any:
-    """Where the trained weights of a family's toy are, or would be."""
-    return files(find_toy(family).package) / WEIGHTS
-
-
 def section_of(family: str, settings: Settings, advance: Advance) -> Section:
     """Makes all pictures of one toy."""
     advance(f"{family}: loading", 0)
-    if not _weights(family).is_file():
-        raise UnknownModelError(
-            f"The toy of {family} has no trained weights. Another family has: teacache demo --family flux2"
-        )
-    model = toy_pipeline(family)
+    model = load_toy(family)
     with wrap(model, threshold=settings.threshold) as handle:
         adapter = handle.adapter.name
     advance(f"{family}: warming up", 0)

@@ -29,10 +29,10 @@ from teacache.calibration import (
     SignalSource,
 )
 from teacache.calibration.record import Case, candidate_thresholds, choose, record, sweep, sweep_evidence
+from teacache.cli.toys import load_toy
 from teacache.errors import NoCalibrationWarning, OptionError
 from teacache.plugins import adapters, get_adapter
 from teacache.report.quality import psnr, ssim
-from teacache.testing import toy_pipeline
 from teacache.testing.toys import scenes
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def measure(
     Raises:
         FitError: the recordings give no polynomial, or no threshold keeps the floor.
     """
-    model = toy_pipeline(family)
+    model = load_toy(family)
     doing = "recording"
 
     def make(case: Case) -> Image:
