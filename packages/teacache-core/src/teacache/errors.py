@@ -115,6 +115,10 @@ class ToyPromptError(TeaCacheError):
     """A prompt for a toy holds words that the toy has never seen."""
 
 
+class WeightsError(TeaCacheError):
+    """The weights of a model are not here and could not be fetched."""
+
+
 class MissingDependencyError(TeaCacheError):
     """An optional package is needed for what was asked and is not installed."""
 

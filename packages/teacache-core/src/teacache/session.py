@@ -55,6 +55,7 @@ class Session:
         choose: decides, when a run begins, what is to be done in it.
         compile: the user's choice, see `teacache.wrap`.
         on_step: called with each record.
+        verify: compares traced and untouched path on the first call of a step; None: nobody asked for it.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Session:
         *,
         compile: bool | None = None,
         on_step: OnStep | None = None,
+        verify: Callable[[Pieces, Args, Kwargs], None] | None = None,
     ) -> None:
         self.stats = Stats()
         self.closed = False
@@ -71,6 +73,7 @@ class Session:
         self._choose = choose
         self._compile = compile
         self._on_step = on_step
+        self._verify = verify
         self._open: tuple[Run, Choice] | None = None
         self._ended: tuple[Run, Choice, RunStats] | None = None
         self._warned: set[str] = set()
@@ -152,7 +155,13 @@ class Session:
         run = self.run
         if run is None:
             return entry(*args, **kwargs)
-        return run.call(self.pieces(entry, run), args, kwargs, None if key is None else kwargs.get(key))
+        return self.call(self.pieces(entry, run), run, args, kwargs, None if key is None else kwargs.get(key))
+
+    def call(self, pieces: Pieces, run: Run, args: Args, kwargs: Kwargs, key: Any = None) -> Any:
+        """Hands a call to the open run; the first one is verified where that was asked for."""
+        if self._verify is not None:
+            self._verify(pieces, args, kwargs)
+        return run.call(pieces, args, kwargs, key)
 
     def entry(self, predict: Callable[..., Any]) -> Entry:
         """Wraps a predict function that holds all branches of a step."""
@@ -178,4 +187,4 @@ class Entry:
             return self._predict(*args, **kwargs)
         if self._pieces is None or self._pieces[0] is not run:
             self._pieces = run, self._session.pieces(self._predict, run)
-        return run.call(self._pieces[1], args, kwargs)
+        return self._session.call(self._pieces[1], run, args, kwargs)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from teacache.options import Options
     from teacache.session import Session
     from teacache.stats import Stats, StepRecord
+    from teacache.verification import Verification, Verifier
 
 Mode = Literal["cache", "shadow"]
 Reconstruction = Literal["reuse", "linear"]
@@ -40,18 +41,30 @@ class Handle:
     """
 
     def __init__(
-        self, model: Any, adapter: Adapter, identity: Identity, session: Session, restore: Callable[[], None]
+        self,
+        model: Any,
+        adapter: Adapter,
+        identity: Identity,
+        session: Session,
+        restore: Callable[[], None],
+        verifier: Verifier | None = None,
     ) -> None:
         self.adapter = adapter
         self.identity = identity
         self._model = weakref.ref(model)
         self._session = session
         self._restore = restore
+        self._verifier = verifier
 
     @property
     def stats(self) -> Stats:
         """The finished runs."""
         return self._session.stats
+
+    @property
+    def verification(self) -> Verification | None:
+        """What `verify=True` found; None before the first computed step, or where nobody asked for it."""
+        return None if self._verifier is None else self._verifier.result
 
     def restore(self) -> None:
         """Gives the model back exactly as it was. Calling it again does nothing.
@@ -122,6 +135,7 @@ def wrap(
     mode: Mode = "cache",
     reconstruction: Reconstruction = "reuse",
     compile: bool | None = None,
+    verify: bool = False,
     adapter: str | Adapter | None = None,
     checkpoint: str | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
@@ -146,6 +160,8 @@ def wrap(
             last computed step; ``"linear"``: the line in sigma through those of the last two.
         compile: None follows the pipeline; True or False force `mx.compile` where the pipeline has a predict
             function.
+        verify: on the first computed step, run the untouched and the traced path once and compare them within the
+            adapter's tolerance: `Handle.verification` has the result. It costs two more forwards.
         adapter: which adapter to use, by name, where several claim the model; or an `Adapter` of your own.
         checkpoint: which checkpoint the model holds, where its name does not say so.
         on_step: called with the record of each step as it ends.
@@ -168,6 +184,7 @@ def wrap(
     from teacache.plugins import find_adapter
     from teacache.selection import Selection
     from teacache.session import Session
+    from teacache.verification import Verifier
 
     options = Options(
         threshold=threshold,
@@ -195,7 +212,8 @@ def wrap(
         fingerprint=lambda: fingerprint(reference()),
     )
     boundary = Boundary(found.body, found.signal, batch=found.branches_in_batch)
-    session = Session(boundary, selection.choose, compile=compile, on_step=on_step)
+    verifier = Verifier(found) if verify else None
+    session = Session(boundary, selection.choose, compile=compile, on_step=on_step, verify=verifier)
     for warning in _warnings(selection.identity, options, found, host):
         session.warn(warning)
     changes = Changes()
@@ -207,7 +225,7 @@ def wrap(
     except BaseException:
         changes.undo()
         raise
-    return Handle(model, found, selection.identity, session, changes.undo)
+    return Handle(model, found, selection.identity, session, changes.undo, verifier)
 
 
 def _transformer(model: Any, adapter: Adapter, pipeline: Pipeline) -> Any:

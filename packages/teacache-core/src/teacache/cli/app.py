@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from teacache.cli import INTERRUPTED, USAGE, adapters, calibrations, demo, say, toy
+from teacache.cli import INTERRUPTED, USAGE, adapters, calibrations, demo, say, tolerance, toy
 from teacache.cli.console import examples
 
 # typer's own name for click's UsageError and ClickException, wherever click comes from.
@@ -18,6 +18,7 @@ app = typer.Typer(name="teacache", add_completion=False, rich_markup_mode=None, 
 app.command(epilog=examples(*demo.EXAMPLES))(demo.demo)
 app.command(epilog=examples(*adapters.EXAMPLES))(adapters.adapters)
 app.add_typer(calibrations.calibrations, name="calibrations")
+app.add_typer(tolerance.tolerance, name="tolerance")
 app.add_typer(toy.toy, name="toy")
 
 

@@ -5,7 +5,7 @@ They patch core, never a model's weights, and use the seams of `Pieces` and `Run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -13,29 +13,14 @@ from typing import Any, Literal
 import mlx.core as mx
 
 from teacache import boundary
-from teacache.adapter import Adapter
 from teacache.changes import Changes
 from teacache.errors import OptionError
 from teacache.gated import GatedRun
 from teacache.pieces import COMPILED, Pieces
 from teacache.policies import Gate
 from teacache.run import Run
-from teacache.testing.oracles import equivalence, neutrality, quality
-from teacache.testing.oracles.result import Result
-from teacache.testing.oracles.subject import FORCED, Subject
-from teacache.tolerance import Tolerance
 
 Need = Literal["any", "branches", "other tokens", "controlnet", "compile", "tail conditioning", "callbacks"]
-
-OUT_OF_REACH: Mapping[Need, str] = {
-    "branches": "one branch",
-    "other tokens": "no other tokens",
-    "controlnet": "no ControlNet",
-    "compile": "nothing is compiled",
-    "tail conditioning": "the tail takes tokens alone",
-    "callbacks": "no callbacks",
-}
-"""Why a bug cannot occur in a family that lacks what it needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,60 +44,6 @@ class Bug:
     part: str = ""
     needs: Need = "any"
     moves_latents: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Catch:
-    """Whether an oracle saw a bug, and that it sees nothing without it.
-
-    Attributes:
-        bug: the bug.
-        subject: what it was planted under.
-        clean: the claiming oracle's result without the bug.
-        planted: its result with the bug.
-    """
-
-    bug: Bug
-    subject: Subject
-    clean: Result
-    planted: Result
-
-    @property
-    def caught(self) -> bool:
-        """The oracle passed without the bug and failed with it."""
-        return self.clean.passed and bool(self.planted.failures)
-
-    def __str__(self) -> str:
-        """What was caught by what, or both tables."""
-        if self.caught:
-            seen = self.planted.failures[0]
-            return f"{self.bug.name}: caught by {self.bug.oracle} ({seen.name})"
-        return f"{self.bug.name}: NOT caught by {self.bug.oracle}\nwithout: {self.clean}\nwith: {self.planted}"
-
-
-def hunt(bug: Bug, subject: Subject, *, tolerance: Tolerance | None = None, clean: Result | None = None) -> Catch:
-    """Asks the claiming oracle without and with the bug. An exception is no catch: it comes out.
-
-    Args:
-        bug: the bug.
-        subject: a small model that has what the bug needs.
-        tolerance: for comparisons across compile; None: the adapter's own.
-        clean: the oracle's result without the bug, where it is known already; see `ask`.
-    """
-    clean = clean if clean is not None else ask(bug, subject, tolerance=tolerance)
-    with bug.plant():
-        planted = ask(bug, subject, tolerance=tolerance)
-    return Catch(bug=bug, subject=subject, clean=clean, planted=planted)
-
-
-def ask(bug: Bug, subject: Subject, *, tolerance: Tolerance | None = None) -> Result:
-    """Asks the oracle that claims a bug."""
-    if bug.oracle == "neutrality":
-        return neutrality(subject)
-    if bug.oracle == "quality":
-        blind = replace(subject, draw=None)  # what is looked at is whether steps are reused
-        return quality(blind, band=(1, subject.steps - 2), options=FORCED)
-    return equivalence(subject, parts=(bug.part,), tolerance=tolerance)
 
 
 def find_bug(name: str) -> Bug:
@@ -452,16 +383,3 @@ BUGS: tuple[Bug, ...] = (
         plant=_changed_in_place,
     ),
 )
-
-
-def possible(bug: Bug, adapter: Adapter, *, branches: int, other_tokens: bool, tail_conditioning: bool) -> bool:
-    """Tells whether a family has what a bug needs."""
-    return {
-        "any": True,
-        "branches": branches > 1,
-        "other tokens": other_tokens,
-        "controlnet": bool(adapter.body.drop_on_reuse),
-        "compile": any(pipeline.factories for pipeline in adapter.pipelines),
-        "tail conditioning": tail_conditioning,
-        "callbacks": adapter.host == "mflux",
-    }[bug.needs]

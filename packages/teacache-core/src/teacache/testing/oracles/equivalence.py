@@ -21,7 +21,7 @@ from teacache.stats import RunStats
 from teacache.testing.oracles.result import Check, Result, environment
 from teacache.testing.oracles.subject import FORCED, Subject
 from teacache.testing.reference import reference_reuse
-from teacache.testing.spies import Latents, compile_disabled, same
+from teacache.testing.spies import Latents, same
 from teacache.tolerance import Bound, Tolerance, load_tolerance
 
 QUESTION = "is the changed path numerically the same?"
@@ -83,7 +83,7 @@ class _Asking:
         yield self._same("computed, as the pipeline runs", shadow, subject.generate(model), stats)
         if subject.compiles(model):
             eager, stats = subject.run(model, mode="shadow", **FORCED, **subject.eager(model))
-            with compile_disabled():
+            with subject.uncompiled(model):
                 yield self._same("computed, eager", eager, subject.generate(model), stats)
 
     def reused(self) -> Iterator[Check]:
@@ -96,7 +96,7 @@ class _Asking:
             yield Check.of("reused, eager", False, reused=0, says="No step was reused, so nothing could be compared.")
             return
         with (
-            compile_disabled(),
+            subject.uncompiled(model),
             reference_reuse(
                 subject.transformer(model),
                 subject.adapter,
@@ -128,7 +128,7 @@ class _Asking:
         bound = None if self.tolerance is None else self.tolerance.bound("across compile")
         yield _within("reused, compiled against eager", worst(distances(compiled, eager)), bound)
         shadow, _ = subject.run(model, mode="shadow", **FORCED, compile=True)
-        with compile_disabled():
+        with subject.uncompiled(model):
             plain = subject.generate(model)
         yield _within("computed, compiled against eager", worst(distances(shadow, plain)), bound)
         yield Check.of(

@@ -24,6 +24,7 @@ def neutrality(subject: Subject) -> Result:
     the very objects that it held before. A model that was not given back is not asked further.
     """
     model = subject.make_model()
+    title = subject.title(model)
     plain = subject.generate(model)
     checks: list[Check] = []
     settings = _settings(subject)
@@ -32,6 +33,7 @@ def neutrality(subject: Subject) -> Result:
         if any(check.verdict == "failed" and check.name.endswith("given back") for check in checks):
             break
     else:
+        del model  # two of them at a time may not fit into memory
         fresh = subject.make_model()
         for name, options in settings.items():
             latents, _ = subject.run(fresh, **options)
@@ -40,7 +42,7 @@ def neutrality(subject: Subject) -> Result:
     return Result(
         oracle="neutrality",
         question=QUESTION,
-        subject=subject.title(model),
+        subject=title,
         checks=tuple(checks),
         evidence=environment() | {"steps": subject.steps},
     )

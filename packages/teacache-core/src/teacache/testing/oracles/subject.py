@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,7 +11,7 @@ import teacache
 from teacache.adapter import Adapter, Pipeline
 from teacache.errors import AdapterDescriptionError
 from teacache.stats import RunStats
-from teacache.testing.spies import Latents, expected_warnings, record_latents, transformer_of
+from teacache.testing.spies import Latents, compile_disabled, expected_warnings, record_latents, transformer_of
 from teacache.wrapping import Handle
 
 if TYPE_CHECKING:
@@ -118,6 +118,14 @@ class Subject:
     def eager(self, model: Any) -> dict[str, Any]:
         """The option of `wrap` that makes this model run eagerly; none where it is eager anyway."""
         return {"compile": False} if self.compiles(model) else {}
+
+    def uncompiled(self, model: Any) -> AbstractContextManager[None]:
+        """Runs a plain model as its wrapped one runs eagerly.
+
+        Where nothing of the pipeline is compiled nothing is switched off: the small functions of `mlx.nn` that are
+        compiled by themselves (GELU) are then compiled on both sides.
+        """
+        return compile_disabled() if self.compiles(model) else nullcontext()
 
     @contextmanager
     def wrapped(self, model: Any, **options: Any) -> Iterator[Handle]:

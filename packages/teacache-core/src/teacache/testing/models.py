@@ -1,0 +1,125 @@
+"""Subjects for the commands: the toy that an adapter brings, or a model with its real weights.
+
+Imports mlx; mflux only inside functions.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from teacache.adapter import Adapter
+from teacache.calibration import Calibration, load_calibrations
+from teacache.errors import OptionError, UnknownModelError, WeightsError
+from teacache.hosts import names_from_config
+from teacache.identity import identify
+from teacache.plugins import adapters, get_adapter
+from teacache.testing.oracles.subject import Subject
+from teacache.testing.toys import scenes
+from teacache.testing.toys.toy import WEIGHTS, find_toy, toy_pipeline
+
+TOY_SIDE = 64
+
+
+def toy_subject(family: str, *, steps: int, guidance: float = 2.0) -> Subject:
+    """The toy of an installed adapter, with its trained weights where the package has them, else with random ones."""
+    adapter = get_adapter(family)
+    trained = (files(find_toy(family).package) / WEIGHTS).is_file()
+    arguments = {"prompt": scenes.EXAMPLES[0], "height": TOY_SIDE, "width": TOY_SIDE, "guidance": guidance}
+    return Subject.of_mflux(
+        adapter,
+        lambda: toy_pipeline(family, weights=trained),
+        arguments,
+        steps=steps,
+        name=f"the {family} toy ({'trained' if trained else 'random'} weights)",
+    )
+
+
+def model_subject(
+    model: str, *, quantize: int | None, arguments: Mapping[str, Any], steps: int, seed: int = 3
+) -> Subject:
+    """A model with its real weights, by any name that mflux knows. Nothing is loaded before it is made.
+
+    Raises:
+        UnknownModelError: no installed adapter knows the checkpoint.
+        MissingDependencyError: mflux is not installed.
+    """
+    adapter, calibration, config = find_model(model)
+    pipeline = next(one for one in adapter.pipelines if one.name in calibration.pipelines)
+
+    def make() -> Any:
+        return load(find_class(pipeline.cls), config, quantize)
+
+    bits = "" if quantize is None else f", {quantize} bit"
+    return Subject.of_mflux(
+        adapter, make, arguments, steps=steps, seed=seed, name=f"{calibration.checkpoint} ({pipeline.name}{bits})"
+    )
+
+
+def find_model(model: str) -> tuple[Adapter, Calibration, Any]:
+    """Returns the adapter, its knowledge of the checkpoint, and mflux's configuration for a name.
+
+    Raises:
+        UnknownModelError: mflux does not know the name, or no installed adapter the checkpoint.
+    """
+    if find_spec("mflux") is None:
+        raise UnknownModelError(f"--model {model} needs mflux, which is not installed. Run: pip install mflux")
+    from mflux.models.common.config.model_config import ModelConfig
+
+    try:
+        config = ModelConfig.from_name(model_name=model)
+    except Exception as error:
+        raise UnknownModelError(
+            f"--model {model}: mflux does not know it ({error}). Give a name as mflux-generate --model takes it."
+        ) from error
+    for row in adapters():
+        if row.status != "working" or row.adapter is None or row.adapter.calibrations is None:
+            continue
+        known = identify(names_from_config(config), load_calibrations(row.adapter.calibrations)).calibration
+        if known is not None and any(one.name in known.pipelines for one in row.adapter.pipelines):
+            return row.adapter, known, config
+    raise UnknownModelError(
+        f"--model {model} is {config.model_name}, which no installed adapter knows. `teacache calibrations` lists "
+        "what is known."
+    )
+
+
+def load(cls: Any, config: Any, quantize: int | None) -> Any:
+    """Loads a pipeline's weights; mflux downloads what is not there.
+
+    Raises:
+        WeightsError: they are not here and cannot be fetched: gated, no credentials, no network.
+    """
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return cls(model_config=config, quantize=quantize)
+    except (HfHubHTTPError, LocalEntryNotFoundError, FileNotFoundError) as error:
+        raise WeightsError(
+            f"The weights of {config.model_name} are not here and could not be fetched ({type(error).__name__}). If "
+            f"the model is gated, accept its licence at https://huggingface.co/{config.model_name} and run: "
+            "huggingface-cli login. Then run this command again."
+        ) from error
+
+
+def find_class(reference: str) -> Any:
+    """Returns the class that ``"package:Class"`` names, wherever it lies below the package."""
+    package, _, name = reference.partition(":")
+    spec = find_spec(package)
+    roots = [] if spec is None else [Path(root) for root in spec.submodule_search_locations or ()]
+    for root in roots:
+        for path in sorted(root.rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            if f"class {name}" in text and _defines(text, name):
+                module = ".".join([package, *path.relative_to(root).with_suffix("").parts])
+                return getattr(importlib.import_module(module), name)
+    raise OptionError(f"{reference}: there is no such class in the installed {package.partition('.')[0]}.")
+
+
+def _defines(text: str, name: str) -> bool:
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in ast.parse(text).body)
