@@ -52,6 +52,7 @@ ADAPTER = Adapter(
         "mflux.models.flux:Flux1ConceptFromImage": OTHER_TRANSFORMER,
     },
     calibrations="teacache_flux1:calibrations",
+    tolerance="teacache_flux1:tolerance.toml",
     toy="teacache_flux1.toy:TOY",
     host_versions=("0.21", "0.24"),
 )

@@ -34,6 +34,7 @@ ADAPTER = Adapter(
     ),
     signal=Signal(read=modulated_input, tensor="modulated image input of block 0"),
     calibrations="teacache_flux2:calibrations",
+    tolerance="teacache_flux2:tolerance.toml",
     toy="teacache_flux2.toy:TOY",
     host_versions=("0.21", "0.24"),
 )
