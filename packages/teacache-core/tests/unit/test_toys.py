@@ -111,7 +111,7 @@ def test_drawing_puts_colours_where_the_words_say():
     assert at(128, 40) == at(240, 128) == "yellow"
 
 
-def test_training_scenes_wander_and_reference_scenes_do_not():
+def test_scenes_wander_only_when_asked():
     """Red when every seed would draw the same picture, or a drawing without a generator is not repeatable."""
     scene = scenes.parse(scenes.EXAMPLES[0])
     moved = scenes.draw(scene, rng=np.random.default_rng(0))
@@ -199,6 +199,19 @@ class Small(nn.Module):
 
 SMALL = toy.Toy("small", "nowhere", 64, Small, lambda model: model, lambda model, x, words, s: model(x, s))
 RECIPE = training.Recipe(steps=6, batch=4, warmup=2, save_every=2)
+
+
+@pytest.mark.parametrize("wander", [0.0, 8.0])
+def test_training_scenes_have_noise_of_unit_variance_and_known_words(wander):
+    """Red when noisy tokens, sigmas and the velocity wanted do not belong together, or wandering breaks a batch."""
+    recipe = training.Recipe(batch=64, wander=wander)
+    noisy, words, sigmas, wanted = next(training._batches(SMALL, recipe, np.random.default_rng(0)))
+    clean = noisy - sigmas[:, None, None] * wanted
+    picture = codec.decode(np.array(clean), 8, 8)
+    assert np.abs(picture).max() < 1.01
+    assert abs(mx.std(clean + wanted).item() - 1) < 0.02
+    assert 0.02 <= sigmas.min().item() < sigmas.max().item() <= 1
+    assert words.shape == (64, 7, 64)
 
 
 def test_training_lowers_the_loss_and_writes_half_precision(tmp_path):
