@@ -1,0 +1,263 @@
+"""The frontier benchmark: what each way to spend fewer model calls costs in picture. Must not import mflux.
+
+Every picture is made by the pipeline's own `generate_image`, in its own loop.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import mlx.core as mx
+import numpy as np
+
+from teacache.bench.controls import MeanCacheRun, MultistepRun, published_plans, step_cache_plan, uniform_plan
+from teacache.bench.rows import (
+    EQUAL,
+    FEWER,
+    FEWER_AB2,
+    FINE,
+    GATE,
+    GATE_LINEAR,
+    LISTS,
+    MEANCACHE,
+    OWN_PLAN,
+    PLAIN,
+    PLAN,
+    PLAN_AB2,
+    PUBLISHED_STEPS,
+    STEP_CACHE,
+    TRANSFER,
+    UNIFORM,
+    Case,
+    Row,
+    Settings,
+    cases,
+    lost,
+)
+from teacache.calibration.fit import fit_polynomial
+from teacache.gated import GatedRun
+from teacache.plugins import adapters, find_adapter
+from teacache.policies import Gate, replay_gate
+from teacache.policies.kernel import Kernel
+from teacache.policies.plan import Plan, plan_all, plan_from_kernel
+from teacache.report.quality import psnr, ssim
+from teacache.run import Run, RunInfo
+from teacache.steering import MakeRun, MeasuringRun, steered, target_tokens
+from teacache.testing.toys.toy import WEIGHTS, find_toy
+from teacache.velocity import VelocityRun
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from teacache.stats import RunStats
+
+SIZE = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """What was recorded of a toy before anything is compared: the plan's kernel, the gate's polynomial."""
+
+    kernel: Kernel
+    coefficients: tuple[float, ...]
+
+
+class Toy:
+    """A toy's pipeline under the benchmark's settings."""
+
+    def __init__(self, family: str, model: Any, settings: Settings) -> None:
+        self.family = family
+        self.settings = settings
+        self._model = model
+        self._adapter, _ = find_adapter(model)
+
+    def record(self, said: Callable[[str], None] = lambda doing: None) -> Numbers:
+        """Records the kernel from the first case alone, and fits the gate's polynomial on all of them."""
+        measured = []
+        for case in cases(self.settings)[0]:
+            said(f"{self.family}: recording {case.prompt}")
+            measured.append(self._measured(case)[1:])
+        signal, body = [run[1] for run in measured], [run[2] for run in measured]
+        return Numbers(kernel=measured[0][0], coefficients=fit_polynomial(signal, body).coefficients)
+
+    def compare(self, case: Case, numbers: Numbers, said: Callable[[str], None] = lambda doing: None) -> list[Row]:
+        """Makes every picture of one case, and compares it with the plain one and the fine one."""
+        steps = self.settings.steps
+        said(f"{self.family}: {case.prompt}, references")
+        reference, own, changes, _ = self._measured(case)
+        fine, _ = self.picture(case, FINE * steps, _plain)
+        compare = functools.partial(self._row, case, reference, fine, steps)
+        rows = [compare(steps, PLAIN, *self._made(case, steps, _plain))]
+        for count in self.settings.counts():
+            said(f"{self.family}: {case.prompt}, {count} of {steps} steps")
+            rows += [compare(count, *made) for made in self._spend(case, steps, count, numbers, changes)]
+            if lost(rows, steps, count):
+                rows.append(compare(count, OWN_PLAN, *self._planned(case, steps, count, own)))
+        return rows + (self._transferred(case, fine, numbers, said) if self.settings.transfer else [])
+
+    def picture(self, case: Case, steps: int, make: MakeRun) -> tuple[Image, RunStats]:
+        """Makes one picture with a run of one's own."""
+        with steered(self._model, make) as session:
+            made = self._model.generate_image(
+                seed=case.seed,
+                prompt=case.prompt,
+                num_inference_steps=steps,
+                width=SIZE,
+                height=SIZE,
+                guidance=self.settings.guidance,
+            )
+        return made.image, session.stats.runs[-1]
+
+    def _measured(self, case: Case) -> tuple[Image, Kernel, list[float], list[float]]:
+        """The plain picture, which measuring does not change, its kernel, and the changes of signal and body."""
+        runs: list[MeasuringRun] = []
+
+        def make(info: RunInfo) -> Run:
+            runs.append(MeasuringRun(info, target=target_tokens(self._adapter, info)))
+            return runs[-1]
+
+        picture, stats = self.picture(case, self.settings.steps, make)
+        records = stats.records[1:]
+        signal = [math.nan if r.signal_change is None else r.signal_change for r in records]
+        body = [math.nan if r.body_change is None else r.body_change for r in records]
+        return picture, runs[-1].kernel(), signal, body
+
+    def _spend(
+        self, case: Case, steps: int, count: int, numbers: Numbers, changes: list[float]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Spends `count` computed steps in every way: method, picture, computed steps, seconds, expected error."""
+        yield PLAN, *self._planned(case, steps, count, numbers.kernel)
+        for method, linear in ((GATE, False), (GATE_LINEAR, True)):
+            yield method, *self._gated(case, steps, count, numbers, changes, linear=linear)
+        yield (
+            STEP_CACHE,
+            *self._made(case, steps, lambda info: _follow(info, step_cache_plan(info.active_sigmas, count))),
+        )
+        yield UNIFORM, *self._made(case, steps, lambda info: _follow(info, uniform_plan(steps, count)))
+        yield FEWER, *self._made(case, count, _plain)
+        yield FEWER_AB2, *self._made(case, count, lambda info: MultistepRun(info, plan=plan_all(count)))
+        yield (
+            PLAN_AB2,
+            *self._made(case, steps, lambda info: MultistepRun(info, plan=_plan(numbers.kernel, info, count))),
+        )
+
+    def _made(self, case: Case, steps: int, make: MakeRun) -> tuple[Image, int, float]:
+        picture, stats = self.picture(case, steps, make)
+        return picture, stats.computed, stats.seconds
+
+    def _planned(self, case: Case, steps: int, count: int, kernel: Kernel) -> tuple[Image, int, float, float | None]:
+        plans: list[Plan] = []
+
+        def make(info: RunInfo) -> Run:
+            plans.append(_plan(kernel, info, count))
+            return _follow(info, plans[-1])
+
+        return *self._made(case, steps, make), plans[-1].expected_error
+
+    def _gated(
+        self, case: Case, steps: int, count: int, numbers: Numbers, changes: list[float], *, linear: bool
+    ) -> tuple[Image, int, float]:
+        threshold = matching_threshold(changes, numbers.coefficients, count)
+
+        def make(info: RunInfo) -> Run:
+            gate = Gate(info.steps, coefficients=numbers.coefficients, calibrated_range=None, threshold=threshold)
+            return GatedRun(info, target=target_tokens(self._adapter, info), policy=gate, linear=linear)
+
+        return self._made(case, steps, make)
+
+    def _transferred(self, case: Case, fine: Image, numbers: Numbers, said: Callable[[str], None]) -> list[Row]:
+        rows = []
+        lists = published_plans(LISTS.get(self.family, "qwen-image"))
+        for steps, counts in TRANSFER.items():
+            said(f"{self.family}: {case.prompt}, {steps} steps")
+            plain, computed, seconds = self._made(case, steps, _plain)
+            compare = functools.partial(self._row, case, plain, fine, steps)
+            rows.append(compare(steps, PLAIN, plain, computed, seconds))
+            for count in counts:
+                rows.append(compare(count, PLAN, *self._planned(case, steps, count, numbers.kernel)))
+                rows.append(compare(count, FEWER, *self._made(case, count, _plain)))
+                if steps == PUBLISHED_STEPS and count in lists:
+                    make = functools.partial(MeanCacheRun, published=lists[count])
+                    rows.append(compare(count, MEANCACHE, *self._made(case, steps, make)))
+        return rows
+
+    def _row(
+        self,
+        case: Case,
+        plain: Image,
+        fine: Image,
+        steps: int,
+        asked: int,
+        method: str,
+        picture: Image,
+        computed: int,
+        seconds: float,
+        expected_error: float | None = None,
+    ) -> Row:
+        return Row(
+            toy=self.family,
+            prompt=case.prompt,
+            seed=case.seed,
+            steps=steps,
+            asked=asked,
+            method=method,
+            computed=computed,
+            seconds=round(seconds, 4),
+            psnr=round(min(psnr(plain, picture), EQUAL), 3),
+            ssim=round(ssim(plain, picture), 5),
+            fine_psnr=round(min(psnr(fine, picture), EQUAL), 3),
+            fine_ssim=round(ssim(fine, picture), 5),
+            expected_error=expected_error,
+        )
+
+
+def matching_threshold(changes: Sequence[float], coefficients: Sequence[float], computed_steps: int) -> float:
+    """Returns the threshold at which the gate, replayed on a run's own changes, computes most nearly so many steps.
+
+    Of several it is the lowest, and where none matches the one that computes more. In a real run the signal follows
+    the reused steps, so the count may still differ.
+    """
+    predicted = np.maximum(np.polyval(coefficients, np.asarray(changes)), 0.0)
+    thresholds = np.geomspace(max(float(predicted.min()), 1e-4), float(predicted.sum()) + 1e-3, 150)
+
+    def missed(threshold: float) -> tuple[int, bool]:
+        reused = replay_gate(changes, coefficients=coefficients, calibrated_range=None, threshold=threshold)
+        more = len(reused) - sum(reused) - computed_steps
+        return abs(more), more < 0
+
+    return min(map(float, thresholds), key=missed)
+
+
+def made_with(families: Sequence[str]) -> str:
+    """Names the machine, the versions and the toys' weights, in one line."""
+    device = "GPU" if mx.default_device() == mx.gpu else "CPU"
+    packages = ["teacache-core", *sorted({row.package for row in adapters() if row.name in families}), "mflux", "mlx"]
+    versions = ", ".join(f"{package} {version(package)}" for package in packages)
+    weights = ", ".join(f"{family} {_weights(family)}" for family in families)
+    return f"{versions}; {platform.system()} {platform.machine()}, MLX on the {device}; toy weights {weights}"
+
+
+def _weights(family: str) -> str:
+    file = files(find_toy(family).package) / WEIGHTS
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:8] if file.is_file() else "missing"
+
+
+def _plain(info: RunInfo) -> Run:
+    return VelocityRun(info, reason="off")
+
+
+def _plan(kernel: Kernel, info: RunInfo, count: int) -> Plan:
+    sigmas = info.active_sigmas
+    return plan_from_kernel(kernel.at(sigmas[:-1]), sigmas, computed_steps=count)
+
+
+def _follow(info: RunInfo, plan: Plan) -> Run:
+    return VelocityRun(info, plan=plan)
