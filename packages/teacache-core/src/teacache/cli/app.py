@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-from teacache.cli import INTERRUPTED, USAGE, adapters, bench, calibrations, demo, say, tolerance, toy
+from teacache.cli import (
+    INTERRUPTED,
+    USAGE,
+    adapters,
+    bench,
+    calibrations,
+    check,
+    demo,
+    doctor,
+    say,
+    scenario,
+    tolerance,
+    toy,
+)
 from teacache.cli.console import examples
 
 # typer's own name for click's UsageError and ClickException, wherever click comes from.
@@ -17,6 +30,9 @@ _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 app = typer.Typer(name="teacache", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command(epilog=examples(*demo.EXAMPLES))(demo.demo)
 app.command(epilog=examples(*adapters.EXAMPLES))(adapters.adapters)
+app.command(epilog=examples(*check.EXAMPLES))(check.check)
+app.command(epilog=examples(*doctor.EXAMPLES))(doctor.doctor)
+app.command(epilog=examples(*scenario.EXAMPLES))(scenario.scenario)
 app.add_typer(calibrations.calibrations, name="calibrations")
 app.add_typer(tolerance.tolerance, name="tolerance")
 app.add_typer(toy.toy, name="toy")
