@@ -13,6 +13,7 @@ import teacache
 from teacache.distance import FAR, distance, distances, worst
 from teacache.errors import OptionError, OracleError
 from teacache.stats import RunStats
+from teacache.testing.conformance import AdapterConformance, overrides
 from teacache.testing.denoiser import ADAPTER, Denoiser, denoise
 from teacache.testing.oracles import Check, Result, Subject, equivalence, neutrality, quality, surface
 from teacache.testing.oracles.surface import read_surface
@@ -117,3 +118,23 @@ def test_the_surface_says_what_changed() -> None:
     changed = Subject(adapter=ADAPTER, make_model=Swapped, generate=generate, steps=STEPS, installed=False)
     failed = [check for check in surface(changed, pinned).failures if check.name == "block arguments"]
     assert [check.says for check in failed] == ["Swapped: block arguments was 0, 1; it is now time, tokens."]
+
+
+class Silent(AdapterConformance):
+    """A suite that takes a test out without a word, and replaces one with a reason."""
+
+    adapter = ADAPTER
+
+    test_two_models_do_not_meet = None  # type: ignore[assignment]
+
+    @overrides("this model has one object only")
+    def test_wrapping_twice_is_refused(self, model: Any) -> None:
+        raise NotImplementedError
+
+
+def test_a_silent_override_fails() -> None:
+    """Red when an adapter can take a test out of the suite and nobody hears of it."""
+    with pytest.raises(AssertionError, match=r"^Silent.test_two_models_do_not_meet replace"):
+        Silent().test_no_test_is_overridden_in_silence()
+    with pytest.raises(OptionError, match="no reason"):
+        overrides(" ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -89,7 +90,10 @@ def _equal(name: str, latents: Latents, plain: Latents) -> Check:
 
 _ENTERED: Mapping[str, Callable[[RunStats], bool]] = {
     "threshold 0": lambda stats: {record.reason for record in stats.records} == {"off"},
-    "shadow": lambda stats: all(record.branches and record.body_change is not None for record in stats.records[1:]),
+    "shadow": lambda stats: all(
+        record.branches and record.body_change is not None and math.isfinite(record.signal_change or 0.0)
+        for record in stats.records[1:]
+    ),
     "plan of all steps": lambda stats: (
         {record.reason for record in stats.records} <= {"first", "plan", "last"}
         and all(record.branches for record in stats.records)
