@@ -43,6 +43,7 @@ ADAPTER = Adapter(
     signal=Signal(read=modulated_input, tensor="modulated image input of block 0"),
     branch_key="encoder_hidden_states",
     calibrations="teacache_qwen:calibrations",
+    tolerance="teacache_qwen:tolerance.toml",
     toy="teacache_qwen.toy:TOY",
     host_versions=("0.21", "0.24"),
 )
