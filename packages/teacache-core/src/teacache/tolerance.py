@@ -36,6 +36,14 @@ Comparison: TypeAlias = Literal["same path", "across compile"]
 
 Status: TypeAlias = Literal["calibrated", "provisional"]
 
+METRIC = "mean_abs"
+"""What a bound is on: the mean absolute difference of the latents in the worst step.
+
+The largest difference does not tell noise from bugs: mflux keeps latents in bfloat16, where one rounding that falls the
+other way is as large as the smallest bug (measured on the Z-Image toy, compiled against eager: 0.0156 of noise, 0.031
+of a previous timestep in the tail). Their means lie 40 times apart and more, for a bug moves every number.
+"""
+
 REMEDY = "Measure it again: teacache tolerance record"
 
 
@@ -57,8 +65,8 @@ class Noise:
 
     @property
     def largest(self) -> float:
-        """The largest difference of any step of any run."""
-        return max(step.max_abs for step in self.steps)
+        """The largest mean difference of any step of any run."""
+        return max(step.mean_abs for step in self.steps)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,11 +84,11 @@ class Landing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bound:
-    """How large the largest difference of the latents may be.
+    """How large the mean difference of the latents may be in any step.
 
     Attributes:
         comparison: what is compared.
-        value: the bound on max-abs; 0.0 is bit-exact.
+        value: the bound on `METRIC`; 0.0 is bit-exact.
         margin: the bound over the measured noise; 1.0 where it is bit-exact.
     """
 
@@ -95,7 +103,7 @@ class Bound:
 
     def allows(self, measured: Distance) -> bool:
         """Tells whether a distance lies within the bound."""
-        return measured.max_abs <= self.value
+        return measured.exact or (not self.exact and measured.mean_abs <= self.value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,7 +135,7 @@ class Tolerance:
     @property
     def smallest_bug(self) -> Landing:
         """The planted bug that lands nearest to the noise."""
-        return min(self.bugs, key=lambda landing: landing.distance.max_abs)
+        return min(self.bugs, key=lambda landing: landing.distance.mean_abs)
 
 
 def bound_for(noise: Noise, bugs: Sequence[Landing], *, margin: float = 2.0) -> Bound:
@@ -196,7 +204,7 @@ def dump_tolerance(tolerance: Tolerance) -> str:
         parts.append(
             _table(
                 "[bound]",
-                {"comparison": bound.comparison, "metric": "max_abs", "value": bound.value, "margin": bound.margin},
+                {"comparison": bound.comparison, "metric": METRIC, "value": bound.value, "margin": bound.margin},
             )
         )
     for noise in tolerance.noise:
@@ -275,11 +283,11 @@ def _check_bound(name: str, bound: Bound, noise: Noise, bugs: Sequence[Landing])
         )
     if not bugs:
         raise ToleranceError(f"{name}: no planted bug was measured, so nothing shows that the bound sees one. {REMEDY}")
-    smallest = min(bugs, key=lambda landing: landing.distance.max_abs)
-    if not noise.largest <= bound.value < smallest.distance.max_abs:
+    smallest = min(bugs, key=lambda landing: landing.distance.mean_abs)
+    if not noise.largest <= bound.value < smallest.distance.mean_abs:
         raise ToleranceError(
             f"{name}: the bound {bound.value:g} for {bound.comparison!r} does not lie between the noise "
-            f"({noise.largest:g}) and the smallest planted bug ({smallest.bug}: {smallest.distance.max_abs:g}). "
+            f"({noise.largest:g}) and the smallest planted bug ({smallest.bug}: {smallest.distance.mean_abs:g}). "
             "Change the check, not the constant."
         )
     if not 1.0 <= bound.margin <= LARGEST_MARGIN or not math.isclose(
@@ -302,9 +310,9 @@ def _tables(top: _Table, key: str) -> list[_Table]:
 
 def _bound(table: _Table) -> Bound:
     def metric(value: Any) -> str:
-        if value != "max_abs":
-            raise ValueError("'max_abs'")
-        return "max_abs"
+        if value != METRIC:
+            raise ValueError(repr(METRIC))
+        return METRIC
 
     table.take("metric", metric)
     bound = Bound(

@@ -36,13 +36,13 @@ class Verification:
     @property
     def passed(self) -> bool:
         """The distance lies within the bound."""
-        return self.distance.max_abs <= self.bound
+        return self.distance.exact or (self.bound > 0 and self.distance.mean_abs <= self.bound)
 
     def __str__(self) -> str:
         """One line: how far the two paths are apart here."""
         if self.distance.exact:
             return "verified: the traced path equals the untouched one bit for bit"
-        apart = f"{self.distance.max_abs:.3g} apart at most (cosine {self.distance.cosine:.9f})"
+        apart = f"{self.distance.mean_abs:.3g} apart on average, {self.distance.max_abs:.3g} at most"
         return f"{'verified' if self.passed else 'refused'}: {apart}; the bound is {self.bound:.3g} ({self.measured})"
 
 

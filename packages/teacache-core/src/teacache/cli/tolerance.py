@@ -88,7 +88,7 @@ def record(
     for bound in measured.bounds:
         typer.echo(
             f"{bound.comparison}: {'bit-exact' if bound.exact else f'{bound.value:.3g}'}; smallest planted bug "
-            f"{measured.smallest_bug.distance.max_abs:.3g} ({measured.smallest_bug.bug})"
+            f"{measured.smallest_bug.distance.mean_abs:.3g} ({measured.smallest_bug.bug})"
         )
     typer.echo(f"The tolerance: {out}")
 

@@ -172,7 +172,7 @@ class _Asking:
 
 
 def _within(name: str, measured: Distance, bound: Bound | None) -> Check:
-    figures: dict[str, Any] = {"max_abs": measured.max_abs, "cosine": measured.cosine}
+    figures: dict[str, Any] = {"mean_abs": measured.mean_abs, "max_abs": measured.max_abs}
     if bound is None:
         return Check(
             name=name,
