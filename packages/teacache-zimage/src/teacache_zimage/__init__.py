@@ -47,6 +47,7 @@ ADAPTER = Adapter(
     target_tokens=padded,
     branch_key="cap_feats",
     calibrations="teacache_zimage:calibrations",
+    tolerance="teacache_zimage:tolerance.toml",
     toy="teacache_zimage.toy:TOY",
     host_versions=("0.21", "0.24"),
 )
