@@ -1,0 +1,38 @@
+"""Every planted bug on Qwen-Image, seen by the oracle that claims it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from teacache.testing.hunting import Hunt
+from teacache.testing.oracles import Subject
+from teacache.testing.planted import BUGS, Bug
+from teacache_qwen import ADAPTER
+
+from .pipelines import ARGUMENTS, picture, qwen_image, qwen_image_edit
+
+SMALL = {**ARGUMENTS, "height": 32, "width": 48}
+
+
+@pytest.fixture(scope="module")
+def hunt(tmp_path_factory: pytest.TempPathFactory) -> Hunt:
+    references = {**SMALL, "image_paths": [str(picture(tmp_path_factory.mktemp("pictures"), side=32))]}
+    return Hunt(
+        family="Qwen-Image",
+        subject=Subject.of_mflux(ADAPTER, qwen_image, SMALL),
+        others={"other tokens": Subject.of_mflux(ADAPTER, qwen_image_edit, references)},
+        lacks={"controlnet", "compile"},
+    )
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_the_claiming_oracle_sees_the_bug(hunt: Hunt, bug: Bug) -> None:
+    """Red when an oracle has become blind to a bug that it claims, or finds one in clean code."""
+    assert hunt.caught(bug), hunt.said[bug.name]
+
+
+def test_the_table_in_the_documentation_is_current(hunt: Hunt) -> None:
+    """Red when docs/planted-bugs.md says something else than these tests found; TEACACHE_WRITE_DOCS=1 writes it."""
+    hunt.check_docs(Path(__file__))
