@@ -10,6 +10,7 @@ import hashlib
 import math
 import platform
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -17,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from teacache.bench.controls import MeanCacheRun, MultistepRun, published_plans, step_cache_plan, uniform_plan
 from teacache.bench.rows import (
     EQUAL,
+    EVEN_AB2,
     FEWER,
-    FEWER_AB2,
     FINE,
     GATE,
     GATE_LINEAR,
@@ -47,8 +49,8 @@ from teacache.gated import GatedRun
 from teacache.plugins import adapters, find_adapter
 from teacache.policies import Gate, replay_gate
 from teacache.policies.kernel import Kernel
-from teacache.policies.plan import Plan, plan_all, plan_from_kernel
-from teacache.report.quality import psnr, ssim
+from teacache.policies.plan import Plan, plan_from_kernel
+from teacache.report.quality import ssim
 from teacache.run import Run, RunInfo
 from teacache.steering import MakeRun, MeasuringRun, steered, target_tokens
 from teacache.testing.toys.toy import WEIGHTS, find_toy
@@ -68,6 +70,19 @@ class Numbers:
 
     kernel: Kernel
     coefficients: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture as the pipeline gives it out, and its values from 0 to 1 before they were rounded to 8 bits."""
+
+    image: Image
+    values: NDArray[np.float32]
+
+    def psnr(self, other: Picture) -> float:
+        """Returns the peak signal-to-noise ratio in dB, at most `EQUAL`."""
+        error = float(np.mean(np.square(self.values - other.values, dtype=np.float64)))
+        return min(-10 * math.log10(error), EQUAL) if error else EQUAL
 
 
 class Toy:
@@ -103,9 +118,9 @@ class Toy:
                 rows.append(compare(count, OWN_PLAN, *self._planned(case, steps, count, own)))
         return rows + (self._transferred(case, fine, numbers, said) if self.settings.transfer else [])
 
-    def picture(self, case: Case, steps: int, make: MakeRun) -> tuple[Image, RunStats]:
+    def picture(self, case: Case, steps: int, make: MakeRun) -> tuple[Picture, RunStats]:
         """Makes one picture with a run of one's own."""
-        with steered(self._model, make) as session:
+        with steered(self._model, make) as session, _decoded(self._model.vae) as decoded:
             made = self._model.generate_image(
                 seed=case.seed,
                 prompt=case.prompt,
@@ -114,9 +129,9 @@ class Toy:
                 height=SIZE,
                 guidance=self.settings.guidance,
             )
-        return made.image, session.stats.runs[-1]
+        return Picture(made.image, decoded[-1]), session.stats.runs[-1]
 
-    def _measured(self, case: Case) -> tuple[Image, Kernel, list[float], list[float]]:
+    def _measured(self, case: Case) -> tuple[Picture, Kernel, list[float], list[float]]:
         """The plain picture, which measuring does not change, its kernel, and the changes of signal and body."""
         runs: list[MeasuringRun] = []
 
@@ -143,17 +158,17 @@ class Toy:
         )
         yield UNIFORM, *self._made(case, steps, lambda info: _follow(info, uniform_plan(steps, count)))
         yield FEWER, *self._made(case, count, _plain)
-        yield FEWER_AB2, *self._made(case, count, lambda info: MultistepRun(info, plan=plan_all(count)))
+        yield EVEN_AB2, *self._made(case, steps, lambda info: MultistepRun(info, plan=uniform_plan(steps, count)))
         yield (
             PLAN_AB2,
             *self._made(case, steps, lambda info: MultistepRun(info, plan=_plan(numbers.kernel, info, count))),
         )
 
-    def _made(self, case: Case, steps: int, make: MakeRun) -> tuple[Image, int, float]:
+    def _made(self, case: Case, steps: int, make: MakeRun) -> tuple[Picture, int, float]:
         picture, stats = self.picture(case, steps, make)
         return picture, stats.computed, stats.seconds
 
-    def _planned(self, case: Case, steps: int, count: int, kernel: Kernel) -> tuple[Image, int, float, float | None]:
+    def _planned(self, case: Case, steps: int, count: int, kernel: Kernel) -> tuple[Picture, int, float, float | None]:
         plans: list[Plan] = []
 
         def make(info: RunInfo) -> Run:
@@ -164,7 +179,7 @@ class Toy:
 
     def _gated(
         self, case: Case, steps: int, count: int, numbers: Numbers, changes: list[float], *, linear: bool
-    ) -> tuple[Image, int, float]:
+    ) -> tuple[Picture, int, float]:
         threshold = matching_threshold(changes, numbers.coefficients, count)
 
         def make(info: RunInfo) -> Run:
@@ -173,7 +188,7 @@ class Toy:
 
         return self._made(case, steps, make)
 
-    def _transferred(self, case: Case, fine: Image, numbers: Numbers, said: Callable[[str], None]) -> list[Row]:
+    def _transferred(self, case: Case, fine: Picture, numbers: Numbers, said: Callable[[str], None]) -> list[Row]:
         rows = []
         lists = published_plans(LISTS.get(self.family, "qwen-image"))
         for steps, counts in TRANSFER.items():
@@ -192,12 +207,12 @@ class Toy:
     def _row(
         self,
         case: Case,
-        plain: Image,
-        fine: Image,
+        plain: Picture,
+        fine: Picture,
         steps: int,
         asked: int,
         method: str,
-        picture: Image,
+        picture: Picture,
         computed: int,
         seconds: float,
         expected_error: float | None = None,
@@ -211,10 +226,10 @@ class Toy:
             method=method,
             computed=computed,
             seconds=round(seconds, 4),
-            psnr=round(min(psnr(plain, picture), EQUAL), 3),
-            ssim=round(ssim(plain, picture), 5),
-            fine_psnr=round(min(psnr(fine, picture), EQUAL), 3),
-            fine_ssim=round(ssim(fine, picture), 5),
+            psnr=round(plain.psnr(picture), 3),
+            ssim=round(ssim(plain.image, picture.image), 5),
+            fine_psnr=round(fine.psnr(picture), 3),
+            fine_ssim=round(ssim(fine.image, picture.image), 5),
             expected_error=expected_error,
         )
 
@@ -243,6 +258,24 @@ def made_with(families: Sequence[str]) -> str:
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
     weights = ", ".join(f"{family} {_weights(family)}" for family in families)
     return f"{versions}; {platform.system()} {platform.machine()}, MLX on the {device}; toy weights {weights}"
+
+
+@contextmanager
+def _decoded(codec: Any) -> Iterator[list[NDArray[np.float32]]]:
+    """Keeps what a toy's picture codec decodes, for as long as the context is open."""
+    found: list[NDArray[np.float32]] = []
+    original = codec.decode
+
+    def decode(latents: mx.array) -> mx.array:
+        values = original(latents)
+        found.append(np.clip((np.array(values.astype(mx.float32)) + 1) / 2, 0, 1))
+        return values
+
+    codec.decode = decode
+    try:
+        yield found
+    finally:
+        del codec.decode
 
 
 def _weights(family: str) -> str:

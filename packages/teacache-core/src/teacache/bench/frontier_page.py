@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from teacache.bench.rows import (
+    EVEN_AB2,
     FEWER,
-    FEWER_AB2,
     FINE,
     GATE,
     GATE_LINEAR,
@@ -44,7 +44,7 @@ MEANING = {
     "the velocity",
     UNIFORM: "evenly spaced steps with MeanCache's correction, window 2",
     FEWER: "the pipeline at fewer steps, with its own schedule",
-    FEWER_AB2: "the same with a second-order multistep solver (Adams-Bashforth 2)",
+    EVEN_AB2: "a second-order multistep solver (Adams-Bashforth 2) on an even subset of the steps",
     PLAN_AB2: "that solver on the plan's computed steps",
     MEANCACHE: "MeanCache's published list for 50 steps, with its correction",
 }
@@ -210,10 +210,12 @@ def _head(rows: Sequence[Row], settings: Settings, made_with: str, picture: str 
         f"Toys ({toys}), {pairs} pairs of prompt and seed in all, {settings.steps} steps, guidance "
         f"{settings.guidance:g}, 128 x 128. Every picture is made by the pipeline's own `generate_image`. Two "
         f"references: the plain picture of {settings.steps} steps (what the cache stands for), and a fine one of "
-        f"{FINE * settings.steps} (what both try to reach). PSNR in dB and SSIM are means over the pairs, the worst "
-        "pair behind the slash. *Wins* counts pairs closer than fewer steps, against the plain and against the fine "
-        "reference. The kernel comes from one prompt, which is not among the pairs. Times are of the denoising loop, "
-        "taken in one process: compare them within a table only, a toy's step is too short to say more.",
+        f"{FINE * settings.steps} (what both try to reach). PSNR in dB is taken before the pictures are rounded to 8 "
+        "bits (hardly a trace of what lies above 58 dB is left in a PNG), SSIM after it; both are means over the "
+        "pairs, the worst pair behind the slash. *Wins* counts pairs closer than fewer steps, against the plain and "
+        "against the fine reference. The kernel comes from one prompt, which is not among the pairs. Times are of the "
+        "denoising loop, taken in one process: compare them within a table only, a toy's step is too short to say "
+        "more.",
         "",
         f"Made with {made_with}.",
         "",

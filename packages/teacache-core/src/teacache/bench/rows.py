@@ -12,7 +12,7 @@ import numpy as np
 from teacache.testing.toys.scenes import random_scene
 
 EQUAL = 99.0
-"""What equal pictures count in dB; one number of a 128 x 128 picture off by one is 95."""
+"""What equal pictures count, and the most that any counts, in dB."""
 
 PLAIN = "plain"
 PLAN = "plan"
@@ -22,11 +22,11 @@ GATE_LINEAR = "gate, linear"
 STEP_CACHE = "StepCache rule"
 UNIFORM = "uniform, c = 1/4"
 FEWER = "fewer steps"
-FEWER_AB2 = "fewer steps, AB2"
+EVEN_AB2 = "even grid, AB2"
 PLAN_AB2 = "plan's grid, AB2"
 MEANCACHE = "MeanCache's list"
 
-METHODS = (PLAN, GATE, GATE_LINEAR, STEP_CACHE, UNIFORM, FEWER, FEWER_AB2, PLAN_AB2)
+METHODS = (PLAN, GATE, GATE_LINEAR, STEP_CACHE, UNIFORM, FEWER, EVEN_AB2, PLAN_AB2)
 
 FINE = 4
 """The second reference has this many times the steps."""
@@ -89,8 +89,9 @@ class Row:
         method: how they were chosen and what stands in for the others.
         computed: steps on which the model ran.
         seconds: wall time of the denoising loop.
-        psnr: against the plain picture of `steps` steps, in dB; at most `EQUAL`.
-        ssim: against the same.
+        psnr: against the plain picture of `steps` steps, in dB, before the values are rounded to 8 bits; at most
+            `EQUAL`.
+        ssim: against the same, of the 8-bit pictures.
         fine_psnr: against the fine reference.
         fine_ssim: against the same.
         expected_error: of a plan.

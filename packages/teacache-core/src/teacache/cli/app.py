@@ -12,12 +12,14 @@ from teacache.cli import (
     USAGE,
     adapters,
     bench,
+    calibrate,
     calibrations,
     check,
     demo,
     doctor,
     say,
     scenario,
+    sweep,
     tolerance,
     toy,
 )
@@ -33,6 +35,8 @@ app.command(epilog=examples(*adapters.EXAMPLES))(adapters.adapters)
 app.command(epilog=examples(*check.EXAMPLES))(check.check)
 app.command(epilog=examples(*doctor.EXAMPLES))(doctor.doctor)
 app.command(epilog=examples(*scenario.EXAMPLES))(scenario.scenario)
+app.command(epilog=examples(*calibrate.EXAMPLES))(calibrate.calibrate)
+app.command(epilog=examples(*sweep.EXAMPLES))(sweep.sweep)
 app.add_typer(calibrations.calibrations, name="calibrations")
 app.add_typer(tolerance.tolerance, name="tolerance")
 app.add_typer(toy.toy, name="toy")
