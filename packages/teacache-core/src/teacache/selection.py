@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from teacache.adapter import Adapter, Pipeline
-from teacache.calibration import GateNumbers, load_calibrations
+from teacache.calibration import GateNumbers, shipped_calibrations
 from teacache.errors import NoCalibrationWarning, SchedulerWarning, TeaCacheWarning
 from teacache.gated import GatedRun, Policy
 from teacache.hosts import Names
@@ -57,8 +57,7 @@ class Selection:
         fingerprint: Callable[[], str],
     ) -> Selection:
         """Identifies the model among the adapter's calibrations."""
-        calibrations = () if adapter.calibrations is None else load_calibrations(adapter.calibrations)
-        identity = identify(names, calibrations, checkpoint=checkpoint)
+        identity = identify(names, shipped_calibrations(adapter.calibrations), checkpoint=checkpoint)
         recorder = Recorder(pipeline=pipeline.name, identity=identity, fingerprint=fingerprint)
         return cls(adapter=adapter, pipeline=pipeline, identity=identity, options=options, recorder=recorder)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from teacache.calibration import load_calibrations
+from teacache.calibration import shipped_calibrations
 from teacache.errors import AdapterNotInstalledError, UnknownModelError, UnsupportedPipelineError
 from teacache.hosts import names_from_config
 from teacache.identity import Level, identify
@@ -48,8 +48,7 @@ def supports(model_config: Any, pipeline_class: type) -> Support | None:
         adapter, pipeline = find_adapter(pipeline_class)
     except (UnknownModelError, AdapterNotInstalledError, UnsupportedPipelineError):
         return None
-    calibrations = () if adapter.calibrations is None else load_calibrations(adapter.calibrations)
-    found = identify(names_from_config(model_config), calibrations)
+    found = identify(names_from_config(model_config), shipped_calibrations(adapter.calibrations))
     known = found.calibration
     return Support(
         family=adapter.name,

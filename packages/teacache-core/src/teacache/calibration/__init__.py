@@ -1,6 +1,6 @@
 """Calibrations: the numbers for one checkpoint with their evidence. Must not import mlx, mflux or pluggy."""
 
-from teacache.calibration.load import load_calibration, load_calibrations
+from teacache.calibration.load import load_calibration, load_calibrations, shipped_calibrations
 from teacache.calibration.model import (
     BODY_OUTPUT_CHANGE,
     Calibration,
@@ -21,4 +21,5 @@ __all__ = [
     "load_calibration",
     "load_calibrations",
     "save_calibration",
+    "shipped_calibrations",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections.abc import Callable
 from importlib.resources import files
@@ -22,6 +23,15 @@ from teacache.calibration.model import (
 from teacache.errors import CalibrationError
 
 T = TypeVar("T")
+
+
+@functools.cache
+def shipped_calibrations(reference: str | None) -> tuple[Calibration, ...]:
+    """Returns an installed adapter's calibrations, read once per process; none for None.
+
+    Reading them costs several milliseconds, and wrapping a model is to cost less.
+    """
+    return () if reference is None else load_calibrations(reference)
 
 
 def load_calibrations(reference: str) -> tuple[Calibration, ...]:
