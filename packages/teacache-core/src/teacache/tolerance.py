@@ -41,7 +41,7 @@ METRIC = "mean_abs"
 
 The largest difference does not tell noise from bugs: mflux keeps latents in bfloat16, where one rounding that falls the
 other way is as large as the smallest bug (measured on the Z-Image toy, compiled against eager: 0.0156 of noise, 0.031
-of a previous timestep in the tail). Their means lie 40 times apart and more, for a bug moves every number.
+of a previous timestep in the tail). Their means lie 20 times apart and more, for a bug moves every number.
 """
 
 REMEDY = "Measure it again: teacache tolerance record"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -11,11 +12,12 @@ import pytest
 
 import teacache
 from teacache.distance import FAR, distance, distances, worst
-from teacache.errors import OptionError, OracleError
+from teacache.errors import OptionError, OracleError, ToleranceError
 from teacache.stats import RunStats
 from teacache.testing.conformance import AdapterConformance, overrides
 from teacache.testing.denoiser import ADAPTER, Denoiser, denoise
-from teacache.testing.oracles import Check, Result, Subject, equivalence, neutrality, quality, surface
+from teacache.testing.oracles import Check, Result, Subject, drift, equivalence, neutrality, quality, surface
+from teacache.testing.oracles.drift import Pins, load_pins, save_pins, shipped
 from teacache.testing.oracles.surface import read_surface
 from teacache.testing.spies import Latents
 
@@ -138,3 +140,38 @@ def test_a_silent_override_fails() -> None:
         Silent().test_no_test_is_overridden_in_silence()
     with pytest.raises(OptionError, match="no reason"):
         overrides(" ")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An installed package with one data file, pinned."""
+    name = f"moving_{tmp_path.name.replace('-', '_')}"
+    folder = tmp_path / name
+    (folder / "calibrations").mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    (folder / "calibrations" / "dev.toml").write_text("schema = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    save_pins(name, Pins(files=shipped(name), revisions={"lab/Model-1": "a" * 40}, surface={"X": {"tail": "head"}}))
+    return name
+
+
+def test_drift_says_what_moved(package: str, tmp_path: Path) -> None:
+    """Red when a changed file, a new one, or weights of another revision go unnoticed."""
+    still = drift(ADAPTER, package=package)
+    assert still.passed and [check.verdict for check in still.checks] == ["passed", "not judged"]
+    assert load_pins(package).surface == {"X": {"tail": "head"}}
+    (tmp_path / package / "calibrations" / "dev.toml").write_text("schema = 2\n")
+    (tmp_path / package / "calibrations" / "new.toml").write_text("schema = 1\n")
+    reference = tmp_path / "hub" / "models--lab--Model-1" / "refs" / "main"
+    reference.parent.mkdir(parents=True)
+    reference.write_text("b" * 40)
+    says = " ".join(check.says for check in drift(ADAPTER, package=package).failures)
+    assert "dev.toml is not the file that was pinned" in says and "new.toml is not pinned" in says
+    assert "another revision" in says
+
+
+def test_drift_needs_something_that_can_move() -> None:
+    """Red when an adapter that ships nothing is reported as unmoved."""
+    with pytest.raises(ToleranceError, match="ships no data"):
+        drift(ADAPTER)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from teacache.testing.hunting import Hunt
+from teacache.testing.models import toy_subject
 from teacache.testing.oracles import Subject
 from teacache.testing.planted import BUGS, Bug
 from teacache_flux2 import ADAPTER
@@ -22,7 +23,11 @@ def hunt(tmp_path_factory: pytest.TempPathFactory) -> Hunt:
     return Hunt(
         family="FLUX.2",
         subject=Subject.of_mflux(ADAPTER, klein, SMALL),
-        others={"other tokens": Subject.of_mflux(ADAPTER, klein_edit, references)},
+        others={
+            "other tokens": Subject.of_mflux(ADAPTER, klein_edit, references),
+            # Compiled is held to the tolerance, which was measured on the toy.
+            "compile": toy_subject("flux2", steps=6),
+        },
         lacks={"controlnet"},
     )
 

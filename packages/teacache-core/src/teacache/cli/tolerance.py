@@ -19,6 +19,9 @@ TOYS_ONLY = (
     "may differ: teacache tolerance record FAMILY --model NAME --quantize 4"
 )
 
+GUIDANCE = (2.0, 4.0)
+"""Of the toys' runs, in turn: noise grows with guidance, which multiplies what the branches differ by."""
+
 
 @tolerance.callback(invoke_without_command=True)
 def root(context: typer.Context) -> None:
@@ -72,7 +75,9 @@ def record(
             raise OptionError(f"--model {model} belongs to {subject.adapter.name}, not to {family}.")
         out = tolerance_file(family) if out is None else out
         cases = [
-            {"prompt": prompt, "seed": 11 + number} for prompt in scenes.EXAMPLES[:prompts] for number in range(seeds)
+            {"prompt": prompt, "seed": 11 + number, **({} if model else {"guidance": GUIDANCE[number % len(GUIDANCE)]})}
+            for prompt in scenes.EXAMPLES[:prompts]
+            for number in range(seeds)
         ]
         task = bar.add_task("loading", total=len(cases) + len(BUGS))
         measured = measure_tolerance(
@@ -80,7 +85,7 @@ def record(
             cases,
             status="provisional" if model is None else "calibrated",
             missing=TOYS_ONLY.replace("FAMILY", family) if model is None else None,
-            evidence={"model": subject.name},
+            evidence={"model": subject.name, **({} if model else {"guidance": GUIDANCE})},
             lacks=("other tokens", "controlnet") + (("branches",) if subject.adapter.name == "flux1" else ()),
             advance=lambda doing: bar.update(task, description=doing, advance=1),
         )

@@ -6,17 +6,22 @@ Compared with what was pinned, it says in one sentence what the host changed. Im
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
 
-from teacache.testing.oracles.drift import changed
+from teacache.testing.oracles.drift import changed, load_pins, save_pins
 from teacache.testing.oracles.equivalence import tail_of
 from teacache.testing.oracles.result import Check, Result, environment
 from teacache.testing.oracles.subject import Subject
 from teacache.testing.spies import compile_disabled
+
+PIN = "TEACACHE_PIN"
+"""Set to 1, the tests pin the surfaces that they find instead of comparing them."""
 
 
 def surface(subject: Subject, pinned: Mapping[str, str] | None) -> Result:
@@ -34,7 +39,10 @@ def surface(subject: Subject, pinned: Mapping[str, str] | None) -> Result:
             fact,
             pinned is not None and pinned.get(fact) == value,
             now=value,
-            says=next((line for line in said if f": {fact} was " in line), "It is not pinned: teacache tolerance pin"),
+            says=next(
+                (line for line in said if f": {fact} was " in line),
+                "It is not pinned: TEACACHE_PIN=1 pytest of its test",
+            ),
         )
         for fact, value in now.items()
     ]
@@ -45,6 +53,20 @@ def surface(subject: Subject, pinned: Mapping[str, str] | None) -> Result:
         checks=tuple(checks),
         evidence=environment(),
     )
+
+
+def check_surface(subject: Subject, package: str) -> None:
+    """Holds a model to the surface that its package pinned; with TEACACHE_PIN=1, pins it.
+
+    Raises:
+        OracleError: the host changed something; the message says what.
+    """
+    pins, model = load_pins(package), subject.make_model()
+    name = type(model).__name__
+    if os.environ.get(PIN) == "1":
+        save_pins(package, replace(pins, surface={**pins.surface, name: read_surface(subject, model)}))
+    else:
+        surface(subject, pins.surface.get(name)).require()
 
 
 def read_surface(subject: Subject, model: Any) -> dict[str, str]:
@@ -125,4 +147,4 @@ def _entry(model: Any, name: str) -> str:
         return f"no {name}"
     function = getattr(static, "__func__", static)
     kind = "static" if isinstance(static, staticmethod) else "method"
-    return f"{name}{inspect.signature(function)} ({kind})"
+    return f"{name}({', '.join(inspect.signature(function).parameters)}) ({kind})"

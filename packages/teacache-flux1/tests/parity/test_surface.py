@@ -1,0 +1,28 @@
+"""What teacache uses of mflux's FLUX.1, against what it was when the adapter was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from teacache.testing.oracles import Subject, drift
+from teacache.testing.oracles.surface import check_surface
+from teacache_flux1 import ADAPTER
+
+from .pipelines import MAKERS, arguments
+
+
+def subject(name: str, folder: Path) -> Subject:
+    return Subject.of_mflux(ADAPTER, MAKERS[name], arguments(name, folder), steps=2)
+
+
+@pytest.mark.parametrize("name", [pipeline.name for pipeline in ADAPTER.pipelines])
+def test_mflux_is_what_the_adapter_describes(name: str, tmp_path: Path) -> None:
+    """Red when mflux changed a block list, a block's arguments or returns, the tail or an entry: it says which."""
+    check_surface(subject(name, tmp_path), "teacache_flux1")
+
+
+def test_nothing_that_ships_has_moved() -> None:
+    """Red when a data file of the package is not the pinned one: `teacache tolerance pin flux1` pins it again."""
+    assert not drift(ADAPTER).failures, str(drift(ADAPTER))
