@@ -41,3 +41,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
+
+
+@pytest.fixture(autouse=True)
+def data_folder_of_this_test_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps what a test records out of the user's data folder, and away from other tests."""
+    monkeypatch.setenv("TEACACHE_DATA", str(tmp_path / "data"))

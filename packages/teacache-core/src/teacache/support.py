@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from teacache.calibration import shipped_calibrations
+from teacache.adapter import Adapter, Pipeline
+from teacache.calibration import Calibration, shipped_calibrations
 from teacache.errors import AdapterNotInstalledError, UnknownModelError, UnsupportedPipelineError
 from teacache.hosts import names_from_config
 from teacache.identity import Level, identify
@@ -55,12 +56,20 @@ def supports(model_config: Any, pipeline_class: type) -> Support | None:
         adapter=next((entry.package for entry in adapters() if entry.adapter is adapter), None),
         checkpoint=found.checkpoint,
         identity=found.level,
-        calibrated=(
-            found.level == "exact"
-            and known is not None
-            and known.gate is not None
-            and known.gate.threshold is not None
-            and pipeline.name in known.pipelines
-        ),
+        calibrated=found.level == "exact" and known is not None and _usable(known, adapter, pipeline),
         distilled=known is not None and known.distilled,
     )
+
+
+def _usable(known: Calibration, adapter: Adapter, pipeline: Pipeline) -> bool:
+    """Whether the polynomial would be used inside its own recipe."""
+    if known.gate is None or known.gate.threshold is None or known.recipe is None:
+        return False
+    mismatch = known.mismatch(
+        pipeline=pipeline.name,
+        signal_tensor=adapter.signal.tensor,
+        signal_tokens=adapter.signal.tokens,
+        steps=known.recipe.steps,
+        guidance=known.recipe.guidance,
+    )
+    return mismatch is None

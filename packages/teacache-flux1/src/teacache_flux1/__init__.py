@@ -45,7 +45,7 @@ ADAPTER = Adapter(
         tail="norm_out",
         drop_on_reuse=("controlnet_block_samples", "controlnet_single_block_samples"),
     ),
-    signal=Signal(read=modulated_input, tensor="norm1 output of block 0"),
+    signal=Signal(read=modulated_input, tensor="modulated image input of block 0"),
     branch_key="prompt_embeds",
     refused={
         "mflux.models.flux:Flux1Concept": OTHER_TRANSFORMER,
