@@ -163,9 +163,7 @@ def test_drift_says_what_moved(package: str, tmp_path: Path) -> None:
     assert load_pins(package).surface == {"X": {"tail": "head"}}
     (tmp_path / package / "calibrations" / "dev.toml").write_text("schema = 2\n")
     (tmp_path / package / "calibrations" / "new.toml").write_text("schema = 1\n")
-    reference = tmp_path / "hub" / "models--lab--Model-1" / "refs" / "main"
-    reference.parent.mkdir(parents=True)
-    reference.write_text("b" * 40)
+    (tmp_path / "hub" / "models--lab--Model-1" / "snapshots" / ("b" * 40)).mkdir(parents=True)
     says = " ".join(check.says for check in drift(ADAPTER, package=package).failures)
     assert "dev.toml is not the file that was pinned" in says and "new.toml is not pinned" in says
     assert "another revision" in says

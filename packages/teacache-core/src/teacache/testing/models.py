@@ -89,17 +89,21 @@ def find_model(model: str) -> tuple[Adapter, Calibration, Any]:
     )
 
 
+_FETCHERS = ("huggingface_hub", "httpx", "requests")
+
+
 def load(cls: Any, config: Any, quantize: int | None) -> Any:
     """Loads a pipeline's weights; mflux downloads what is not there.
 
     Raises:
         WeightsError: they are not here and cannot be fetched: gated, no credentials, no network.
     """
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
     try:
         return cls(model_config=config, quantize=quantize)
-    except (HfHubHTTPError, LocalEntryNotFoundError, FileNotFoundError) as error:
+    except Exception as error:
+        # Which of them raises depends on the version of huggingface_hub, and on where the way to the weights ends.
+        if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _FETCHERS:
+            raise
         raise WeightsError(
             f"The weights of {config.model_name} are not here and could not be fetched ({type(error).__name__}). If "
             f"the model is gated, accept its licence at https://huggingface.co/{config.model_name} and run: "

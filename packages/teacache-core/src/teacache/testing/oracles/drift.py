@@ -34,7 +34,7 @@ class Pins:
 
     Attributes:
         files: SHA-256 of each data file of its package, by its path in the package.
-        revisions: checkpoint to the revision on Hugging Face that its numbers were measured with.
+        revisions: checkpoint to the revision on Hugging Face that the host loaded then.
         surface: pipeline to what core uses of the host's model, see `teacache.testing.oracles.surface`.
     """
 
@@ -123,25 +123,25 @@ def _files(package: str, pins: Pins) -> Iterator[Check]:
 
 def _revisions(pins: Pins) -> Iterator[Check]:
     for checkpoint, pinned in pins.revisions.items():
-        present = _present_revision(checkpoint)
-        if present is None:
+        present = _present_revisions(checkpoint)
+        if not present:
             yield Check(name=checkpoint, verdict="not judged", figures={"weights": "not here"})
         else:
             yield Check.of(
                 checkpoint,
-                present == pinned,
-                present=present[:12],
+                pinned in present,
+                present=", ".join(revision[:12] for revision in present),
                 pinned=pinned[:12],
-                says="The weights here are of another revision than the numbers were measured with.",
+                says="The weights here are of another revision than the pinned one, so published numbers may not fit.",
             )
 
 
-def _present_revision(checkpoint: str) -> str | None:
-    """The revision of `main` in the local cache of Hugging Face; nothing is downloaded."""
+def _present_revisions(checkpoint: str) -> list[str]:
+    """The revisions in the local cache of Hugging Face; nothing is downloaded."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-    reference = hub / f"models--{checkpoint.replace('/', '--')}" / "refs" / "main"
-    return reference.read_text(encoding="utf-8").strip() if reference.is_file() else None
+    snapshots = hub / f"models--{checkpoint.replace('/', '--')}" / "snapshots"
+    return sorted(folder.name for folder in snapshots.iterdir()) if snapshots.is_dir() else []
 
 
 def _versions(adapter: Adapter) -> Iterator[Check]:
