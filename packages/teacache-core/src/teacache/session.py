@@ -65,7 +65,7 @@ class Session:
         *,
         compile: bool | None = None,
         on_step: OnStep | None = None,
-        verify: Callable[[Pieces, Args, Kwargs], None] | None = None,
+        verify: Callable[[Callable[[int | None], Pieces], RunInfo, Args, Kwargs], None] | None = None,
     ) -> None:
         self.stats = Stats()
         self.closed = False
@@ -155,13 +155,17 @@ class Session:
         run = self.run
         if run is None:
             return entry(*args, **kwargs)
-        return self.call(self.pieces(entry, run), run, args, kwargs, None if key is None else kwargs.get(key))
+        self.verify(entry, run, args, kwargs)
+        return run.call(self.pieces(entry, run), args, kwargs, None if key is None else kwargs.get(key))
 
-    def call(self, pieces: Pieces, run: Run, args: Args, kwargs: Kwargs, key: Any = None) -> Any:
-        """Hands a call to the open run; the first one is verified where that was asked for."""
+    def verify(self, fn: Callable[..., Any], run: Run, args: Args, kwargs: Kwargs) -> None:
+        """Has the traced path of an entry compared with the untouched one, where that was asked for."""
         if self._verify is not None:
-            self._verify(pieces, args, kwargs)
-        return run.call(pieces, args, kwargs, key)
+
+            def pieces(target: int | None) -> Pieces:
+                return Pieces(self._boundary, fn, target=target, compile=self._compile)
+
+            self._verify(pieces, run.info, args, kwargs)
 
     def entry(self, predict: Callable[..., Any]) -> Entry:
         """Wraps a predict function that holds all branches of a step."""
@@ -187,4 +191,5 @@ class Entry:
             return self._predict(*args, **kwargs)
         if self._pieces is None or self._pieces[0] is not run:
             self._pieces = run, self._session.pieces(self._predict, run)
-        return self._session.call(self._pieces[1], run, args, kwargs)
+        self._session.verify(self._predict, run, args, kwargs)
+        return run.call(self._pieces[1], args, kwargs)

@@ -5,6 +5,7 @@ Must not import mflux.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from teacache.boundary import Args, Kwargs
 from teacache.distance import Distance, distance
 from teacache.errors import VerificationError
 from teacache.pieces import Pieces
+from teacache.run import RunInfo
 from teacache.tolerance import Bound, load_tolerance
 
 
@@ -56,6 +58,7 @@ class Verifier:
     def __init__(self, adapter: Adapter) -> None:
         self.result: Verification | None = None
         self._name = adapter.name
+        self._target_tokens = adapter.target_tokens
         self._bound = Bound(comparison="same path", value=0.0, margin=1.0)
         self._measured = f"the adapter {adapter.name!r} has no tolerance, so every bit must be equal"
         if adapter.tolerance is not None:
@@ -64,14 +67,21 @@ class Verifier:
             where = [tolerance.evidence[key] for key in ("machine", "mlx", "date")]
             self._measured = "measured on {} with MLX {}, {}".format(*where)
 
-    def __call__(self, pieces: Pieces, args: Args, kwargs: Kwargs) -> None:
+    def __call__(self, make_pieces: Callable[[int | None], Pieces], info: RunInfo, args: Args, kwargs: Kwargs) -> None:
         """Compares the two paths on a step's first call, unless it was done before.
+
+        Args:
+            make_pieces: from the number of target tokens to the pieces of the entry.
+            info: the run that the call belongs to.
+            args: positional arguments of the call.
+            kwargs: keyword arguments of the call.
 
         Raises:
             VerificationError: they are further apart than the adapter's bound.
         """
         if self.result is not None and self.result.passed:
             return
+        pieces = make_pieces(None if info.image_tokens is None else self._target_tokens(info.image_tokens))
         _, tokens = pieces.probe(args, kwargs)
         traced, _, _ = pieces.compute(args, kwargs, tokens)
         untouched = pieces.plain(args, kwargs)
