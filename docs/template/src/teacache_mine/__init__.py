@@ -14,6 +14,7 @@ def modulated_input(call: BlockCall) -> Any:
 
 ADAPTER = Adapter(
     name="mine",
+    contract=1,
     host="loop",
     transformer="teacache_mine.model:Painter",
     pipelines=(Pipeline(cls="teacache_mine.model:Painter", transformer=None),),

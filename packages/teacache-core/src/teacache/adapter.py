@@ -134,7 +134,7 @@ class Adapter:
 
     Attributes:
         name: the family's name, as in ``adapter="flux2"``.
-        contract: the contract version that the adapter was written for (`CONTRACT`).
+        contract: the contract version that the adapter was written for, as a number: `CONTRACT` would always match.
         pipelines: the classes that it serves.
         body: where the body begins and ends.
         signal: what the gate compares.
@@ -157,7 +157,7 @@ class Adapter:
     body: Body
     signal: Signal
     transformer: str
-    contract: int = CONTRACT
+    contract: int
     host: Literal["mflux", "loop"] = "mflux"
     target_tokens: Callable[[int], int] = field(default=int)
     branch_key: str | None = None

@@ -212,7 +212,7 @@ class _Walk:
         """The first block's call, with the probed tokens handed back in: what was traced before them is dead code."""
         call = BlockCall(block=block, args=args, kwargs=kwargs)
         image = call[self.body.image]
-        if image.ndim > 2 and image.shape[0] != self._batch:
+        if image.ndim > 2 and image.shape[0] not in (1, self._batch):
             raise RunError(
                 f"The model was called with a batch of {image.shape[0]}, but its adapter describes {self._batch} "
                 "branch per call (branches_in_batch). Make the pictures one at a time."

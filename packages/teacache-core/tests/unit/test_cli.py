@@ -22,6 +22,7 @@ WORKING = InstalledAdapter(
     "working",
     adapter=Adapter(
         name="fish",
+        contract=1,
         transformer="fish:Fish",
         pipelines=(Pipeline(cls="fish:FishPipeline", summary="fish from text"), Pipeline(cls="fish:FishEdit")),
         body=Body(blocks=("blocks",)),

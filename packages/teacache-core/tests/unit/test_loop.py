@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import mlx.core as mx
@@ -174,3 +175,15 @@ def test_each_step_is_reported_as_it_ends() -> None:
         latents = denoise(model, handle, seed=1, steps=8, guidance=1.0)
         assert handle.stats.last is not None and tuple(seen) == handle.stats.last.records
     assert len(latents) == 8 and not same(latents, denoise(model, None, seed=1, steps=8, guidance=1.0))
+
+
+def test_branches_in_a_batch_may_also_come_alone() -> None:
+    """Red when a model that carries both branches in one call is refused with guidance off, or three are taken."""
+    both = dataclasses.replace(ADAPTER, branches_in_batch=2)
+    model = Denoiser()
+    with expected_warnings(), teacache.wrap(model, adapter=both, **ALTERNATE) as handle:
+        call_each_step(model, handle, [1.0, 0.6, 0.3, 0.0], batch=1)
+        call_each_step(model, handle, [1.0, 0.6, 0.3, 0.0], batch=2)
+        assert [run.reused for run in handle.stats.runs] == [1, 1]
+        with pytest.raises(RunError, match="batch of 3"):
+            call_each_step(model, handle, [1.0, 0.5, 0.0], batch=3)

@@ -23,6 +23,7 @@ def modulated_input(call: BlockCall) -> mx.array:
 
 ADAPTER = Adapter(
     name="flux1",
+    contract=1,
     transformer="mflux.models.flux:Transformer",
     pipelines=(
         Pipeline(cls="mflux.models.flux:Flux1"),

@@ -19,6 +19,7 @@ def modulated_input(call: BlockCall) -> mx.array:
 
 ADAPTER = Adapter(
     name="flux2",
+    contract=1,
     transformer="mflux.models.flux2:Flux2Transformer",
     pipelines=(
         Pipeline(cls="mflux.models.flux2:Flux2Klein", factories=("_predict",)),

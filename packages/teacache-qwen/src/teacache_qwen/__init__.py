@@ -28,6 +28,7 @@ def modulated_input(call: BlockCall) -> mx.array:
 
 ADAPTER = Adapter(
     name="qwen",
+    contract=1,
     transformer="mflux.models.qwen:QwenTransformer",
     pipelines=(
         Pipeline(cls="mflux.models.qwen:QwenImage"),

@@ -32,6 +32,7 @@ def padded(tokens: int) -> int:
 
 ADAPTER = Adapter(
     name="zimage",
+    contract=1,
     transformer="mflux.models.z_image:ZImageTransformer",
     pipelines=(
         Pipeline(cls="mflux.models.z_image:ZImage", factories=("_predict",)),

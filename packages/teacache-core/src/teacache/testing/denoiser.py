@@ -52,6 +52,7 @@ class Denoiser(nn.Module):
 
 ADAPTER = Adapter(
     name="denoiser",
+    contract=1,
     host="loop",
     transformer=f"{__name__}:Denoiser",
     pipelines=(Pipeline(cls=f"{__name__}:Denoiser", transformer=None),),
