@@ -35,7 +35,7 @@ _NARROW = {
 class PooledWords(WordEncoder):
     """The pooled encoder's face: the mean of the words."""
 
-    def __call__(self, input_ids: mx.array) -> mx.array:
+    def __call__(self, input_ids: mx.array, attention_mask: mx.array | None = None) -> mx.array:
         """Word numbers (B, W) to one vector each, (B, WORD_WIDTH)."""
         return super().__call__(input_ids).mean(axis=1)
 

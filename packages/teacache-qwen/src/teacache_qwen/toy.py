@@ -30,12 +30,14 @@ SIZES = {
 }
 
 
-class Words(WordEncoder):
-    """The text encoder's face that Qwen-Image's prompt encoder calls: vectors and their mask."""
+class Words(nn.Module):
+    """The text encoder's face that Qwen-Image's prompt encoder calls: vectors and their mask. No parameters."""
+
+    encode = WordEncoder()
 
     def __call__(self, input_ids: mx.array, attention_mask: mx.array) -> tuple[mx.array, mx.array]:
         """The vectors, and the mask as it came."""
-        return super().__call__(input_ids), attention_mask
+        return Words.encode(input_ids), attention_mask
 
 
 def transformer() -> nn.Module:

@@ -94,7 +94,7 @@ class PictureCodec(nn.Module):
     spatial_scale = codec.PIXELS_PER_TOKEN // codec.PATCH
 
     def __init__(self, channels: int = 16) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.latent_channels = channels
 
     def encode(self, image: mx.array) -> mx.array:
