@@ -121,7 +121,7 @@ class Boundary:
         """Runs a step without its body: the residuals stand in for it, one per branch.
 
         Raises:
-            Mismatch: a residual is missing, or does not have the shape and dtype of the tokens.
+            Mismatch: a residual is missing, or does not have the shape of the tokens or less than their precision.
         """
         walk = _Reuse(self, tokens, residuals)
         with self._walking(walk):
@@ -297,9 +297,12 @@ class _Reuse(_Walk):
         image, residual = call[self.body.image], self._residuals[self.branch]
         count = residual.shape[-2]
         target = cut(image, count)
-        if target.shape != residual.shape or target.dtype != residual.dtype:
+        if target.shape != residual.shape:
             raise Mismatch("shape")
         carried = target + residual
+        if carried.dtype != residual.dtype:
+            # The body may widen its tokens (words of higher precision do); tokens that widen a residual are foreign.
+            raise Mismatch("shape")
         if count < image.shape[-2]:
             carried = mx.concatenate([carried, image[..., count:, :]], axis=-2)
         if self.body.returns is None:

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
+from mlx.utils import tree_flatten
 
 from teacache.boundary import Args, Boundary, Kwargs
-from teacache.errors import NothingReusedWarning, TeaCacheWarning
+from teacache.errors import CompileOptionError, NothingReusedWarning, TeaCacheWarning
 from teacache.pieces import Pieces
 from teacache.run import OnStep, Run, RunInfo
 from teacache.stats import RunStats, Stats, StepRecord, explain_nothing_reused
+
+COMPILABLE = (mx.array, int, float, str, type(None))
+"""What `mx.compile` takes as a leaf of its arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +171,22 @@ class Session:
 
             self._verify(pieces, run.info, args, kwargs)
 
+    def check_compilable(self, args: Args, kwargs: Kwargs) -> None:
+        """Refuses `compile=True` for a call that MLX cannot compile.
+
+        Raises:
+            CompileOptionError: an argument is neither an array nor a plain constant (a key-value cache).
+        """
+        if not self._compile:
+            return
+        leaves: list[tuple[str, Any]] = tree_flatten((args, dict(kwargs)))  # type: ignore[assignment]
+        foreign = sorted({type(leaf).__name__ for _, leaf in leaves if not isinstance(leaf, COMPILABLE)})
+        if foreign:
+            raise CompileOptionError(
+                f"compile=True was given, but the pipeline passes a {', '.join(foreign)} to its predict function, "
+                "which mx.compile cannot take. Leave compile out, or switch that feature off in the pipeline."
+            )
+
     def entry(self, predict: Callable[..., Any]) -> Entry:
         """Wraps a predict function that holds all branches of a step."""
         return Entry(self, predict)
@@ -189,6 +209,7 @@ class Entry:
         run = self._session.run
         if run is None:
             return self._predict(*args, **kwargs)
+        self._session.check_compilable(args, kwargs)
         if self._pieces is None or self._pieces[0] is not run:
             self._pieces = run, self._session.pieces(self._predict, run)
         self._session.verify(self._predict, run, args, kwargs)

@@ -150,7 +150,7 @@ def test_a_pair_counts_as_won_against_both_references_only() -> None:
     """Red when a pair that lost against the fine reference is counted as won, or the gain is taken of the fine one."""
     settings = Settings(speeds=(2.0,))
     won = verdicts(rows(50, 34), settings)[0]
-    assert (won.wins, won.pairs, won.gain, won.over_gate, won.holds) == (1, 1, 20.0, 10.0, True)
+    assert (won.wins, won.pairs, won.gain, won.over_gate, won.over_linear) == (1, 1, 20.0, 12.0, 10.0) and won.holds
     assert verdicts(rows(50, 29), settings)[0].wins == 0
     assert not verdicts(rows(35, 34), settings)[0].holds  # below the gate
     assert not verdicts([*rows(50, 34), *rows(29, 34, "two")], settings)[0].holds

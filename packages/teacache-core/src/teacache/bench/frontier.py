@@ -108,14 +108,14 @@ class Toy:
         steps = self.settings.steps
         said(f"{self.family}: {case.prompt}, references")
         reference, own, changes, _ = self._measured(case)
-        fine, _ = self.picture(case, FINE * steps, _plain)
+        fine, _ = self.picture(case, FINE * steps, plain_run)
         compare = functools.partial(self._row, case, reference, fine, steps)
-        rows = [compare(steps, PLAIN, *self._made(case, steps, _plain))]
+        rows = [compare(steps, PLAIN, *self.made(case, steps, plain_run))]
         for count in self.settings.counts():
             said(f"{self.family}: {case.prompt}, {count} of {steps} steps")
             rows += [compare(count, *made) for made in self._spend(case, steps, count, numbers, changes)]
             if lost(rows, steps, count):
-                rows.append(compare(count, OWN_PLAN, *self._planned(case, steps, count, own)))
+                rows.append(compare(count, OWN_PLAN, *self.planned(case, steps, count, own)))
         return rows + (self._transferred(case, fine, numbers, said) if self.settings.transfer else [])
 
     def picture(self, case: Case, steps: int, make: MakeRun) -> tuple[Picture, RunStats]:
@@ -149,33 +149,35 @@ class Toy:
         self, case: Case, steps: int, count: int, numbers: Numbers, changes: list[float]
     ) -> Iterator[tuple[Any, ...]]:
         """Spends `count` computed steps in every way: method, picture, computed steps, seconds, expected error."""
-        yield PLAN, *self._planned(case, steps, count, numbers.kernel)
+        yield PLAN, *self.planned(case, steps, count, numbers.kernel)
         for method, linear in ((GATE, False), (GATE_LINEAR, True)):
             yield method, *self._gated(case, steps, count, numbers, changes, linear=linear)
         yield (
             STEP_CACHE,
-            *self._made(case, steps, lambda info: _follow(info, step_cache_plan(info.active_sigmas, count))),
+            *self.made(case, steps, lambda info: _follow(info, step_cache_plan(info.active_sigmas, count))),
         )
-        yield UNIFORM, *self._made(case, steps, lambda info: _follow(info, uniform_plan(steps, count)))
-        yield FEWER, *self._made(case, count, _plain)
-        yield EVEN_AB2, *self._made(case, steps, lambda info: MultistepRun(info, plan=uniform_plan(steps, count)))
+        yield UNIFORM, *self.made(case, steps, lambda info: _follow(info, uniform_plan(steps, count)))
+        yield FEWER, *self.made(case, count, plain_run)
+        yield EVEN_AB2, *self.made(case, steps, lambda info: MultistepRun(info, plan=uniform_plan(steps, count)))
         yield (
             PLAN_AB2,
-            *self._made(case, steps, lambda info: MultistepRun(info, plan=_plan(numbers.kernel, info, count))),
+            *self.made(case, steps, lambda info: MultistepRun(info, plan=_plan(numbers.kernel, info, count))),
         )
 
-    def _made(self, case: Case, steps: int, make: MakeRun) -> tuple[Picture, int, float]:
+    def made(self, case: Case, steps: int, make: MakeRun) -> tuple[Picture, int, float]:
+        """Returns a picture, on how many steps the model ran, and the seconds of its loop."""
         picture, stats = self.picture(case, steps, make)
         return picture, stats.computed, stats.seconds
 
-    def _planned(self, case: Case, steps: int, count: int, kernel: Kernel) -> tuple[Picture, int, float, float | None]:
+    def planned(self, case: Case, steps: int, count: int, kernel: Kernel) -> tuple[Picture, int, float, float | None]:
+        """Returns the same for a plan from a kernel, and the error that the plan expects."""
         plans: list[Plan] = []
 
         def make(info: RunInfo) -> Run:
             plans.append(_plan(kernel, info, count))
             return _follow(info, plans[-1])
 
-        return *self._made(case, steps, make), plans[-1].expected_error
+        return *self.made(case, steps, make), plans[-1].expected_error
 
     def _gated(
         self, case: Case, steps: int, count: int, numbers: Numbers, changes: list[float], *, linear: bool
@@ -186,22 +188,22 @@ class Toy:
             gate = Gate(info.steps, coefficients=numbers.coefficients, calibrated_range=None, threshold=threshold)
             return GatedRun(info, target=target_tokens(self._adapter, info), policy=gate, linear=linear)
 
-        return self._made(case, steps, make)
+        return self.made(case, steps, make)
 
     def _transferred(self, case: Case, fine: Picture, numbers: Numbers, said: Callable[[str], None]) -> list[Row]:
         rows = []
         lists = published_plans(LISTS.get(self.family, "qwen-image"))
         for steps, counts in TRANSFER.items():
             said(f"{self.family}: {case.prompt}, {steps} steps")
-            plain, computed, seconds = self._made(case, steps, _plain)
+            plain, computed, seconds = self.made(case, steps, plain_run)
             compare = functools.partial(self._row, case, plain, fine, steps)
             rows.append(compare(steps, PLAIN, plain, computed, seconds))
             for count in counts:
-                rows.append(compare(count, PLAN, *self._planned(case, steps, count, numbers.kernel)))
-                rows.append(compare(count, FEWER, *self._made(case, count, _plain)))
+                rows.append(compare(count, PLAN, *self.planned(case, steps, count, numbers.kernel)))
+                rows.append(compare(count, FEWER, *self.made(case, count, plain_run)))
                 if steps == PUBLISHED_STEPS and count in lists:
                     make = functools.partial(MeanCacheRun, published=lists[count])
-                    rows.append(compare(count, MEANCACHE, *self._made(case, steps, make)))
+                    rows.append(compare(count, MEANCACHE, *self.made(case, steps, make)))
         return rows
 
     def _row(
@@ -283,7 +285,8 @@ def _weights(family: str) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()[:8] if file.is_file() else "missing"
 
 
-def _plain(info: RunInfo) -> Run:
+def plain_run(info: RunInfo) -> Run:
+    """Returns the run of a plain picture."""
     return VelocityRun(info, reason="off")
 
 

@@ -97,6 +97,7 @@ def _write(rows: list[Row], settings: Settings, versions: str, out: Path) -> Non
     for verdict in frontier_page.verdicts(rows, settings):
         typer.echo(
             f"{verdict.toy}, {verdict.asked} of {settings.steps} computed: {verdict.wins} of {verdict.pairs} won, "
-            f"{verdict.gain:+.1f} dB over fewer steps, {verdict.over_gate:+.1f} dB over the gate"
+            f"{verdict.gain:+.1f} dB over fewer steps, {verdict.over_gate:+.1f} dB over the gate, "
+            f"{verdict.over_linear:+.1f} dB over it with linear residuals"
         )
     typer.echo(f"{out}, {data.name}, {drawing.name}")
