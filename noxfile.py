@@ -96,6 +96,13 @@ def demo(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """The frontier benchmark on all trained toys, into docs/; what follows `--` goes to `teacache bench frontier`."""
+    install(session, ADAPTERS)
+    session.run("teacache", "bench", "frontier", "--out", "docs/frontier.md", *session.posargs, env=runtime_env(session))
+
+
+@nox.session(default=False)
 def lint(session: nox.Session) -> None:
     """Ruff's rules and format, mypy's strict mode on all sources, and the two copies of the overrides."""
     install(session, [CORE], "test", "lint")

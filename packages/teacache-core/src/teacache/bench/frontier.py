@@ -92,7 +92,7 @@ class Toy:
         self.family = family
         self.settings = settings
         self._model = model
-        self._adapter, _ = find_adapter(model)
+        self.adapter, _ = find_adapter(model)
 
     def record(self, said: Callable[[str], None] = lambda doing: None) -> Numbers:
         """Records the kernel from the first case alone, and fits the gate's polynomial on all of them."""
@@ -136,7 +136,7 @@ class Toy:
         runs: list[MeasuringRun] = []
 
         def make(info: RunInfo) -> Run:
-            runs.append(MeasuringRun(info, target=target_tokens(self._adapter, info)))
+            runs.append(MeasuringRun(info, target=target_tokens(self.adapter, info)))
             return runs[-1]
 
         picture, stats = self.picture(case, self.settings.steps, make)
@@ -186,7 +186,7 @@ class Toy:
 
         def make(info: RunInfo) -> Run:
             gate = Gate(info.steps, coefficients=numbers.coefficients, calibrated_range=None, threshold=threshold)
-            return GatedRun(info, target=target_tokens(self._adapter, info), policy=gate, linear=linear)
+            return GatedRun(info, target=target_tokens(self.adapter, info), policy=gate, linear=linear)
 
         return self.made(case, steps, make)
 

@@ -238,7 +238,7 @@ def _asked(rows: Sequence[Row], settings: Settings) -> list[str]:
         f"At least {SHARE:.0%} of the pairs better than fewer steps against both references, a mean gain, and better "
         "than the gate at equal calls, as `wrap` has it (reuse). Beside it the gate with linear residuals.",
         "",
-        "| toy | computed | pairs won | gain over fewer steps, dB | asked | over the gate, dB | holds | over linear, dB |",
+        "| toy | computed | pairs won | gain over fewer, dB | asked | over the gate, dB | holds | over linear, dB |",
         "|---|---|---|---|---|---|---|---|",
         *(
             f"| {v.toy} | {v.asked} | {v.wins} of {v.pairs} | {v.gain:+.1f} | {v.wanted:+.1f} | {v.over_gate:+.1f} | "
