@@ -99,7 +99,9 @@ def demo(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """The frontier benchmark on all trained toys, into docs/; what follows `--` goes to `teacache bench frontier`."""
     install(session, ADAPTERS)
-    session.run("teacache", "bench", "frontier", "--out", "docs/frontier.md", *session.posargs, env=runtime_env(session))
+    session.run(
+        "teacache", "bench", "frontier", "--out", "docs/frontier.md", *session.posargs, env=runtime_env(session)
+    )
 
 
 @nox.session(default=False)
