@@ -80,6 +80,12 @@ class Options:
         return self.threshold is not None or self.mode == "shadow"
 
     @property
+    def wants_polynomial(self) -> bool:
+        """A checkpoint's own polynomial would be used, if there is one."""
+        own = self.coefficients is not None or self.plan is not None
+        return not (self.off or own or self.asks_for_budget)
+
+    @property
     def asks_for_budget(self) -> bool:
         """A speed is asked for, however it is reached."""
         return self.speedup is not None or self.computed_steps is not None

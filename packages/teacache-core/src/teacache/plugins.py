@@ -65,7 +65,7 @@ def find_adapter(model_or_cls: object, *, adapter: str | Adapter | None = None) 
         )
     pipeline = found.pipeline_for(cls)
     if pipeline is None:
-        why = found.refusal_for(cls) or "it is not among the pipelines that the adapter describes"
+        why = (found.refusal_for(cls) or "it is not among the pipelines that the adapter describes").rstrip(".")
         raise UnsupportedPipelineError(
             f"{cls.__qualname__} cannot be cached by the adapter {found.name!r}: {why}. Supported are "
             f"{_pipelines(found)}. The model is unchanged and can be used without teacache."

@@ -276,13 +276,14 @@ def _warnings(identity: Identity, options: Options, adapter: Adapter, host: Host
             f"{identity.checkpoint} is distilled to a few steps, each of which changes much: little or nothing will "
             "be reused. A base checkpoint at 25 to 50 steps gains."
         )
-    elif options.threshold is not None and options.coefficients is None and not options.off:
+    elif options.wants_polynomial:
         if identity.level == "declared":
             yield NoCalibrationWarning(
                 f"The weights are declared to derive from {identity.checkpoint}, which is not proof that its numbers "
-                f"fit them. Say wrap(model, checkpoint={identity.checkpoint!r}) to use its numbers all the same."
+                f"fit them: they are not used. Say wrap(model, checkpoint={identity.checkpoint!r}) to use them all the "
+                "same."
             )
-        elif calibration is None or calibration.gate is None:
+        elif options.threshold is not None and (calibration is None or calibration.gate is None):
             yield NoCalibrationWarning(
                 f"There is no polynomial for {identity.checkpoint or 'this model'}, so threshold= cannot work: every "
                 "step is computed and measured. Leave threshold out to have the model recorded and planned, or give "

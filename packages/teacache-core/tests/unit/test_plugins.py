@@ -63,15 +63,17 @@ def install(tmp_path, monkeypatch):
         entries = f"{name} = {module}\n" if entries is None else entries
         (info / "entry_points.txt").write_text(f"[console_scripts]\nx = y:z\n\n[teacache]\n{entries}")
         sys.path.append(str(site))
+        monkeypatch.delitem(sys.modules, module, raising=False)  # the real one, where a test before imported it
         plugins.clear_cache()
         return info
 
     plugins.clear_cache()
     yield add
-    plugins.clear_cache()
     for name, module in list(sys.modules.items()):
         if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
+    monkeypatch.undo()
+    plugins.clear_cache()
 
 
 def only():
