@@ -13,6 +13,7 @@ from teacache.bench.controls import (
     MeanCacheRun,
     MultistepRun,
     PublishedPlan,
+    left_in_latents,
     published_plans,
     step_cache_plan,
     uniform_plan,
@@ -23,7 +24,7 @@ from teacache.cli.lines import Lines
 from teacache.errors import OptionError
 from teacache.hosts.loop import loop_run
 from teacache.policies import replay_gate
-from teacache.policies.plan import Plan
+from teacache.policies.plan import Plan, plan_from_kernel
 from teacache.run import Run, RunInfo
 from teacache.steering import MeasuringRun, steered
 from teacache.testing.denoiser import ADAPTER, Denoiser, denoise
@@ -99,6 +100,15 @@ def test_other_plans_compute_what_is_asked(count: int) -> None:
         assert len(plan.computed) == count and (plan.computed[0], plan.computed[-1]) == (0, 29)
 
 
+def test_what_a_plan_leaves_is_what_the_planner_counts() -> None:
+    """Red when the benchmark's account of a plan differs from the planner's own."""
+    angle, sigmas = np.linspace(0, 2, 12), np.linspace(1, 0, 13).tolist()
+    products = np.cos(angle[:, None] - angle[None, :])
+    plan = plan_from_kernel(products, sigmas, computed_steps=5)
+    assert plan.expected_error == pytest.approx(left_in_latents(plan, products, sigmas), rel=1e-6)
+    assert left_in_latents(plan, np.ones((12, 12)), sigmas) == pytest.approx(0)
+
+
 def test_measuring_changes_nothing_and_measures_both() -> None:
     """Red when the run that a calibration is made from moves the latents, or its kernel is not a plain recording's."""
     model, sigmas = Denoiser(), np.linspace(1, 0, 9).tolist()
@@ -130,7 +140,7 @@ def test_measuring_changes_nothing_and_measures_both() -> None:
 def row(method: str, psnr: float, fine: float, *, prompt: str = "one", asked: int = 15, toy: str = "fish") -> Row:
     return Row(
         toy=toy, prompt=prompt, seed=1, steps=30, asked=asked, method=method, computed=asked, seconds=1.0,
-        psnr=psnr, ssim=0.9, fine_psnr=fine, fine_ssim=0.9, expected_error=0.01 if method == PLAN else None,
+        psnr=psnr, ssim=0.9, fine_psnr=fine, fine_ssim=0.9, expected_error=0.01 if method == PLAN else None, grown=0.5,
     )  # fmt: skip
 
 

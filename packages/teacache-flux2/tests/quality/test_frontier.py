@@ -41,7 +41,7 @@ def test_planned_pictures_are_nearer_than_fewer_steps(
     """Red when the plan or its coefficients miss: the same calls spent on a shorter schedule would then do as well."""
     gains = []
     for case in COMPARED:
-        planned, computed, _, expected = toy.planned(case, 30, count, kernel)
+        planned, computed, _, expected, _ = toy.planned(case, 30, count, kernel)
         fewer, steps, _ = toy.made(case, count, plain_run)
         assert computed == steps == count and expected is not None
         gains.append(plain[case].psnr(planned) - plain[case].psnr(fewer))

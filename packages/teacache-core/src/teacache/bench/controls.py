@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -12,6 +13,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from teacache.policies.kernel import Matrix
 from teacache.policies.plan import Plan, plan_given
 from teacache.run import RunInfo
 from teacache.velocity import VelocityRun
@@ -40,6 +42,26 @@ def step_cache_plan(sigmas: Sequence[float], computed_steps: int) -> Plan:
     left_out = sorted(eligible, key=lambda step: change[step])[: steps - computed_steps]
     computed = tuple(step for step in range(steps) if step not in left_out)
     return Plan(computed, (0.0,) * len(computed))
+
+
+def left_in_latents(plan: Plan, products: Matrix, sigmas: Sequence[float]) -> float:
+    """Returns the error that a plan's gaps leave, summed up, where the velocities have these inner products.
+
+    What `plan_from_kernel` makes least for the kernel that it plans from, here for any other.
+    """
+    delta, total = np.diff(sigmas), 0.0
+    for position, j in enumerate(plan.computed[:-1]):
+        missed = np.zeros(len(products))
+        for k in range(j + 1, plan.computed[position + 1]):
+            missed[k] += delta[k]
+            missed[j] -= delta[k]
+            if position:
+                i = plan.computed[position - 1]
+                carried = delta[k] * plan.coefficients[position] * (sigmas[k] - sigmas[j]) / (sigmas[j] - sigmas[i])
+                missed[j] -= carried
+                missed[i] += carried
+        total += math.sqrt(max(float(missed @ products @ missed), 0.0))
+    return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,14 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from teacache.bench.controls import MeanCacheRun, MultistepRun, published_plans, step_cache_plan, uniform_plan
+from teacache.bench.controls import (
+    MeanCacheRun,
+    MultistepRun,
+    left_in_latents,
+    published_plans,
+    step_cache_plan,
+    uniform_plan,
+)
 from teacache.bench.rows import (
     EQUAL,
     EVEN_AB2,
@@ -113,9 +120,9 @@ class Toy:
         rows = [compare(steps, PLAIN, *self.made(case, steps, plain_run))]
         for count in self.settings.counts():
             said(f"{self.family}: {case.prompt}, {count} of {steps} steps")
-            rows += [compare(count, *made) for made in self._spend(case, steps, count, numbers, changes)]
+            rows += [compare(count, *made) for made in self._spend(case, steps, count, numbers, own, changes)]
             if lost(rows, steps, count):
-                rows.append(compare(count, OWN_PLAN, *self.planned(case, steps, count, own)))
+                rows.append(compare(count, OWN_PLAN, *self.planned(case, steps, count, own, own)))
         return rows + (self._transferred(case, fine, numbers, said) if self.settings.transfer else [])
 
     def picture(self, case: Case, steps: int, make: MakeRun) -> tuple[Picture, RunStats]:
@@ -146,10 +153,10 @@ class Toy:
         return picture, runs[-1].kernel(), signal, body
 
     def _spend(
-        self, case: Case, steps: int, count: int, numbers: Numbers, changes: list[float]
+        self, case: Case, steps: int, count: int, numbers: Numbers, own: Kernel, changes: list[float]
     ) -> Iterator[tuple[Any, ...]]:
-        """Spends `count` computed steps in every way: method, picture, computed steps, seconds, expected error."""
-        yield PLAN, *self.planned(case, steps, count, numbers.kernel)
+        """Spends `count` computed steps in every way: the method, and what `made` or `planned` returns."""
+        yield PLAN, *self.planned(case, steps, count, numbers.kernel, own)
         for method, linear in ((GATE, False), (GATE_LINEAR, True)):
             yield method, *self._gated(case, steps, count, numbers, changes, linear=linear)
         yield (
@@ -169,15 +176,20 @@ class Toy:
         picture, stats = self.picture(case, steps, make)
         return picture, stats.computed, stats.seconds
 
-    def planned(self, case: Case, steps: int, count: int, kernel: Kernel) -> tuple[Picture, int, float, float | None]:
-        """Returns the same for a plan from a kernel, and the error that the plan expects."""
-        plans: list[Plan] = []
+    def planned(
+        self, case: Case, steps: int, count: int, kernel: Kernel, own: Kernel | None = None
+    ) -> tuple[Picture, int, float, float | None, float | None]:
+        """Returns the same for a plan from a kernel, what it expects to leave, and what it leaves by the own kernel."""
+        runs: list[tuple[Plan, RunInfo]] = []
 
         def make(info: RunInfo) -> Run:
-            plans.append(_plan(kernel, info, count))
-            return _follow(info, plans[-1])
+            runs.append((_plan(kernel, info, count), info))
+            return _follow(info, runs[-1][0])
 
-        return *self.made(case, steps, make), plans[-1].expected_error
+        made = self.made(case, steps, make)
+        plan, sigmas = runs[-1][0], runs[-1][1].active_sigmas
+        left = None if own is None else left_in_latents(plan, own.at(sigmas[:-1]), sigmas)
+        return *made, plan.expected_error, left
 
     def _gated(
         self, case: Case, steps: int, count: int, numbers: Numbers, changes: list[float], *, linear: bool
@@ -218,6 +230,7 @@ class Toy:
         computed: int,
         seconds: float,
         expected_error: float | None = None,
+        left: float | None = None,
     ) -> Row:
         return Row(
             toy=self.family,
@@ -233,6 +246,7 @@ class Toy:
             fine_psnr=round(fine.psnr(picture), 3),
             fine_ssim=round(ssim(fine.image, picture.image), 5),
             expected_error=expected_error,
+            grown=10 ** (-plain.psnr(picture) / 20) / left if left else None,
         )
 
 

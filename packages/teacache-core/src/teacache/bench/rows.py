@@ -55,8 +55,8 @@ class Settings:
         transfer: also plan other step counts.
     """
 
-    prompts: int = 4
-    seeds: int = 1
+    prompts: int = 5
+    seeds: int = 2
     steps: int = 30
     speeds: tuple[float, ...] = (1.5, 2.0, 3.0, 4.0)
     guidance: float = 2.0
@@ -95,6 +95,8 @@ class Row:
         fine_psnr: against the fine reference.
         fine_ssim: against the same.
         expected_error: of a plan.
+        grown: of a plan: the picture's error over what the gaps leave in the latents, by this very run's kernel. Its
+            scale is the toy's own: compare it between pairs.
     """
 
     toy: str
@@ -110,6 +112,7 @@ class Row:
     fine_psnr: float
     fine_ssim: float
     expected_error: float | None = None
+    grown: float | None = None
 
 
 def cases(settings: Settings) -> tuple[list[Case], list[Case]]:
