@@ -42,7 +42,7 @@ class Recipe:
         off_frame: weight of the error outside the frame. The frame's numbers weigh 1: a plain mean over the
             latent width starves the few that carry the picture.
         wander: how far shapes stray from their places, in units of the 256-unit canvas. 0: a prompt has one picture,
-            which a toy learns to draw cleanly in far fewer steps.
+            and nothing is left for the seed to decide.
         seed: of the scenes, the noise and the first weights.
         save_every: steps between two checkpoints.
     """
