@@ -11,6 +11,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import PIL.Image
+import pytest
 from mflux.models.common.config.model_config import ModelConfig
 from mflux.models.qwen.model.qwen_transformer.qwen_transformer import QwenTransformer
 from mflux.models.qwen.variants.edit.qwen_image_edit import QwenImageEdit
@@ -24,6 +25,10 @@ from teacache.testing.toys.standins import PictureCodec, WordEncoder, WordTokeni
 SIDE = 64  # pixels; 4 x 4 tokens
 PROMPT = "red circle left, blue square right, white background"
 SIZES = {"num_layers": 3, "num_attention_heads": 1, "joint_attention_dim": WORD_WIDTH}
+
+NEEDS_2511 = pytest.mark.skipif(
+    not hasattr(ModelConfig, "qwen_image_edit_2511"), reason="mflux before 0.22 has no Edit-2511"
+)
 
 ARGUMENTS = {"prompt": PROMPT, "height": SIDE, "width": SIDE, "guidance": 3.0}
 

@@ -10,7 +10,7 @@ import pytest
 from teacache.testing.conformance import AdapterConformance
 from teacache_qwen import ADAPTER
 
-from .pipelines import ARGUMENTS, PROMPT, picture, qwen_image, qwen_image_edit, qwen_image_edit_2511
+from .pipelines import ARGUMENTS, NEEDS_2511, PROMPT, picture, qwen_image, qwen_image_edit, qwen_image_edit_2511
 
 
 class Conformance(AdapterConformance):
@@ -56,6 +56,7 @@ class TestQwenImageEdit(Edit):
         return qwen_image_edit()
 
 
+@NEEDS_2511
 class TestQwenImageEdit2511(Edit):
     def make_model(self) -> Any:
         return qwen_image_edit_2511()

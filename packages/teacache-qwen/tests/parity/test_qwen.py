@@ -11,12 +11,12 @@ import pytest
 import teacache
 from teacache.adapter import BlockCall
 from teacache.boundary import Boundary
-from teacache.errors import CompileOptionError
+from teacache.errors import BranchWarning, CompileOptionError
 from teacache.testing.conformance import ALTERNATE
 from teacache.testing.spies import expected_warnings, record_latents
 from teacache_qwen import modulated_input
 
-from .pipelines import ARGUMENTS, picture, qwen_image, qwen_image_edit, qwen_image_edit_2511
+from .pipelines import ARGUMENTS, NEEDS_2511, picture, qwen_image, qwen_image_edit, qwen_image_edit_2511
 
 TARGET, REFERENCE = 16, 16
 
@@ -41,7 +41,7 @@ def spied_calls(block: Any) -> list[tuple[BlockCall, mx.array]]:
     return calls
 
 
-@pytest.mark.parametrize("make", [qwen_image_edit, qwen_image_edit_2511])
+@pytest.mark.parametrize("make", [qwen_image_edit, pytest.param(qwen_image_edit_2511, marks=NEEDS_2511)])
 def test_the_signal_is_what_attention_reads(make: Any, tmp_path: Path) -> None:
     """Red when the reference tokens of 2511 are read with the modulation of the wrong timestep."""
     model = make()
@@ -53,6 +53,7 @@ def test_the_signal_is_what_attention_reads(make: Any, tmp_path: Path) -> None:
         assert mx.array_equal(modulated_input(call), read)
 
 
+@NEEDS_2511
 def test_reference_tokens_of_2511_are_modulated_apart(tmp_path: Path) -> None:
     """Red when `zero_cond_t` does not reach the small model: then the test above proves nothing."""
     signals = []
@@ -90,6 +91,35 @@ def test_branches_differ_in_text_length() -> None:
     record_latents(model, **ARGUMENTS, seed=3, num_inference_steps=2)
     ((text, _, negative, _),) = model.prompt_cache.values()
     assert text.shape[1] > negative.shape[1]
+
+
+class OtherWords:
+    """An mflux callback that gives the transformer other words in one step, as a callback that edits prompts would."""
+
+    def __init__(self, model: Any, step: int) -> None:
+        self.model, self.step, self.transformer = model, step, model.transformer
+
+    def call_before_loop(self, **_: Any) -> None:
+        self.model.transformer = self
+
+    def call_after_loop(self, **_: Any) -> None:
+        self.model.transformer = self.transformer
+
+    def __call__(self, t: int, encoder_hidden_states: mx.array, **arguments: Any) -> mx.array:
+        if t == self.step:
+            encoder_hidden_states = -encoder_hidden_states
+        return self.transformer(t=t, encoder_hidden_states=encoder_hidden_states, **arguments)
+
+
+def test_other_words_are_not_served_with_the_old_residual() -> None:
+    """Red when branches are told apart by their order alone."""
+    model = qwen_image()
+    with expected_warnings(), teacache.wrap(model, **ALTERNATE) as handle:
+        model.callbacks.register(OtherWords(model, 1))
+        with pytest.warns(BranchWarning, match="other text embeddings"):
+            record_latents(model, **ARGUMENTS, seed=3, num_inference_steps=6)
+        assert handle.stats.last is not None
+        assert [record.action for record in handle.stats.last.records[:2]] == ["compute", "compute"]
 
 
 @pytest.mark.parametrize("dtype", [mx.bfloat16, mx.float16])
