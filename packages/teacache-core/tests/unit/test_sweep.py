@@ -114,19 +114,20 @@ def test_prompts_are_different_and_enough(tmp_path: Path) -> None:
         prompts_for("flux2", 2, file)
 
 
-def test_plain_pictures_are_made_once() -> None:
+def test_plain_pictures_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Red when the plain pictures are made anew for each setting, or with the steps of the setting."""
     from teacache.cli import sweep_work
 
     made: list[int] = []
 
     class Source:
-        steps = 20
+        model, steps = None, 20
 
         def make(self, case: Case, steps: int) -> int:
             made.append(steps)
             return steps
 
+    monkeypatch.setattr(sweep_work, "steered", lambda model, run: nullcontext())
     maker = sweep_work._Maker(Source(), lambda: None)
     case = Case("fox", 1)
     assert [maker(case), maker(case)] == [20, 20] and made == [20]
@@ -160,3 +161,19 @@ def test_mistakes_are_one_line_and_leave_nothing(
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "calibrate", "sweep", "bench", "bench frontier", "calibrations", "calibrations list", "calibrations show",
+        "calibrations forget", "calibrations export",
+    ],
+)  # fmt: skip
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Red when a help text is empty, or its example is not on a line that can be copied."""
+    assert main([*command.split(), "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"Usage: teacache {command} ") and lines[2].strip()
+    group = command in ("bench", "calibrations")
+    assert group or any(line.strip().startswith(f"teacache {command}") for line in lines)

@@ -96,11 +96,13 @@ def sweep(source: Source, wishes: Wishes, prompts: Sequence[str], seed: int) -> 
                 )
             )
 
+        for case in compared:
+            maker(case)
         for threshold in wishes.thresholds:
             tried("gate", threshold, _gate(source, wishes, threshold), source.steps)
         if counts:
             bar.update(task, description=f"recording: {spare.prompt}")
-            kernel = _kernel(source, spare)
+            kernel = _kernel(source, spare, maker.info)
         for speedup, count in zip(wishes.speedups, counts, strict=True):
             run = functools.partial(planned, kernel=kernel, computed_steps=count)
             tried("plan", speedup, steered(source.model, run), source.steps)
@@ -110,22 +112,33 @@ def sweep(source: Source, wishes: Wishes, prompts: Sequence[str], seed: int) -> 
 
 
 class _Maker:
-    """Makes the plain picture of a case once, and while something is tried a new one."""
+    """Makes the plain picture of a case once, and while something is tried a new one.
+
+    Attributes:
+        info: the plain pictures' run.
+    """
 
     def __init__(self, source: Source, made: Callable[[], None]) -> None:
         self._source = source
         self._made = made
         self._plain: dict[Case, Image] = {}
         self._steps: int | None = None
+        self.info = RunInfo(sigmas=())
 
     def __call__(self, case: Case) -> Image:
-        if self._steps is None and case in self._plain:
+        if self._steps is not None:
+            picture = self._source.make(case, self._steps)
+        elif case in self._plain:
             return self._plain[case]
-        picture = self._source.make(case, self._steps or self._source.steps)
-        if self._steps is None:
-            self._plain[case] = picture
+        else:
+            with steered(self._source.model, self._noted):
+                picture = self._plain[case] = self._source.make(case, self._source.steps)
         self._made()
         return picture
+
+    def _noted(self, info: RunInfo) -> Run:
+        self.info = info
+        return _plain(info)
 
     @contextmanager
     def trying(self, opened: AbstractContextManager[Wrapped], steps: int) -> Iterator[Wrapped]:
@@ -174,13 +187,15 @@ def _gate(source: Source, wishes: Wishes, threshold: float) -> Iterator[Wrapped]
             yield handle
 
 
-def _kernel(source: Source, spare: Case) -> Kernel:
-    """The stored kernel of this very model, or one recorded now."""
+def _kernel(source: Source, spare: Case, info: RunInfo) -> Kernel:
+    """The stored kernel of this very model where it covers the schedule, as `wrap` asks, or one recorded now."""
     try:
-        recording = Store().load(key_of(source.model, source.guidance))
+        recording = Store().load(key_of(source.model, info.guidance))
     except (KernelError, OSError):
         recording = None
-    return measure(source.model, source.make, spare, source.steps).kernel if recording is None else recording.kernel
+    if recording is not None and recording.kernel.covers(info.active_sigmas[:-1]):
+        return recording.kernel
+    return measure(source.model, source.make, spare, source.steps).kernel
 
 
 def _plain(info: RunInfo) -> Run:
