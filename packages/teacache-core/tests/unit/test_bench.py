@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
@@ -18,7 +19,7 @@ from teacache.bench.controls import (
     step_cache_plan,
     uniform_plan,
 )
-from teacache.bench.frontier_page import page, summaries, verdicts
+from teacache.bench.frontier_page import page, summaries, transferred, verdicts
 from teacache.bench.rows import FEWER, GATE, GATE_LINEAR, OWN_PLAN, PLAIN, PLAN, Row, Settings, cases
 from teacache.cli.lines import Lines
 from teacache.errors import OptionError
@@ -173,6 +174,16 @@ def test_the_page_lists_each_pair_that_lost_and_why() -> None:
     assert "| fish | two | 1 | 15 | 29.0 | 30.0 |" in lost and "its own recording it wins" in lost
     assert "| one |" not in lost
     assert [s.wins for s in summaries(rows(29, 34)) if s.method == PLAN] == [0]
+
+
+def test_other_step_counts_are_judged_by_themselves() -> None:
+    """Red when pictures of another step count are judged among the main ones, or their losses pass."""
+    other = [replace(one, steps=50, asked=50 if one.method == PLAIN else 25) for one in rows(29, 34)]
+    everything = [*rows(50, 34), *other]
+    assert [(t["steps"], t["asked"], t["wins"], t["holds"]) for t in transferred(everything, Settings())] == [
+        (50, 25, 0, False)
+    ]
+    assert verdicts(everything, Settings(speeds=(2.0,)))[0].holds
 
 
 def test_compared_scenes_are_never_recorded() -> None:

@@ -159,6 +159,29 @@ def verdicts(rows: Sequence[Row], settings: Settings) -> list[Verdict]:
     return found
 
 
+def transferred(rows: Sequence[Row], settings: Settings) -> list[dict[str, Any]]:
+    """Returns, for each other step count that the kernel planned, how many pairs were won against both references."""
+    keys = dict.fromkeys((r.toy, r.steps, r.asked) for r in rows if r.steps != settings.steps and r.method == PLAN)
+    found = []
+    for toy, steps, asked in keys:
+        pairs = _paired(rows, steps, asked, toy)
+        wins = sum(map(_better, pairs))
+        gain = _mean(pair[PLAN].psnr - pair[FEWER].psnr for pair in pairs)
+        holds = wins >= SHARE * len(pairs)
+        found.append(
+            {
+                "toy": toy,
+                "steps": steps,
+                "asked": asked,
+                "pairs": len(pairs),
+                "wins": wins,
+                "gain": gain,
+                "holds": holds,
+            }
+        )
+    return found
+
+
 def page(rows: Sequence[Row], settings: Settings, *, made_with: str, picture: str | None) -> str:
     """Returns the page of the documentation.
 
@@ -183,6 +206,7 @@ def numbers(rows: Sequence[Row], settings: Settings, *, made_with: str) -> dict[
         "made_with": made_with,
         "settings": asdict(settings),
         "verdicts": [asdict(verdict) | {"holds": verdict.holds} for verdict in verdicts(rows, settings)],
+        "transferred": transferred(rows, settings),
         "summaries": [asdict(summary) for summary in summaries(rows)],
         "rows": [asdict(row) for row in rows],
     }
@@ -316,6 +340,14 @@ def _other_steps(rows: Sequence[Row], settings: Settings) -> list[str]:
         f"The kernel recorded at {settings.steps} steps, interpolated in sigma, plans other step counts; the plain "
         f"picture is that of as many steps. MeanCache's lists are for {PUBLISHED_STEPS} steps of Qwen-Image and "
         "Z-Image; here they run on toys, whose schedules are not theirs.",
+        "",
+        "| toy | steps | computed | pairs won | gain over fewer, dB | holds |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {t['toy']} | {t['steps']} | {t['asked']} | {t['wins']} of {t['pairs']} | {t['gain']:+.1f} | "
+            f"{'yes' if t['holds'] else 'no'} |"
+            for t in transferred(rows, settings)
+        ),
     ]
     for toy in dict.fromkeys(summary.toy for summary in found):
         for steps in dict.fromkeys(summary.steps for summary in found):

@@ -59,8 +59,12 @@ def frontier(
         from teacache.bench.rows import Row, Settings, cases
         from teacache.cli.toys import load_toy, trained_families
 
+        trained = trained_families()
+        for name in families_of(toys, trained):
+            if name not in trained:
+                load_toy(name)  # says what is wrong with it, before anything is written
         settings = Settings(prompts=prompts, seeds=seeds, steps=steps, guidance=guidance, transfer=transfer)
-        families = tuple(toys.split(",")) if toys else trained_families()
+        families = families_of(toys, trained)
         versions = made_with(families)
         lines = Lines(out.with_suffix(".lines.jsonl"), {**asdict(settings), "toys": families, "made_with": versions})
         done = {(row["toy"], row["prompt"], row["seed"]) for case in lines.rows for row in case["rows"][:1]}
@@ -83,6 +87,11 @@ def frontier(
             rows = [Row(**row) for case in lines.rows for row in case["rows"]]
             _write(rows, settings, versions, out)
         lines.path.unlink()
+
+
+def families_of(toys: str | None, trained: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the families that are asked for."""
+    return tuple(dict.fromkeys(filter(None, map(str.strip, toys.split(","))))) if toys else trained
 
 
 def _write(rows: list[Row], settings: Settings, versions: str, out: Path) -> None:
