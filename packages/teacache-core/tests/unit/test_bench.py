@@ -19,8 +19,9 @@ from teacache.bench.controls import (
     step_cache_plan,
     uniform_plan,
 )
-from teacache.bench.frontier_page import page, summaries, transferred, verdicts
+from teacache.bench.frontier_page import page
 from teacache.bench.rows import FEWER, GATE, GATE_LINEAR, OWN_PLAN, PLAIN, PLAN, Row, Settings, cases
+from teacache.bench.summary import summaries, transferred, verdicts
 from teacache.cli.lines import Lines
 from teacache.errors import OptionError
 from teacache.hosts.loop import loop_run

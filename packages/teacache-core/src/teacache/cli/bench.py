@@ -96,6 +96,7 @@ def families_of(toys: str | None, trained: tuple[str, ...]) -> tuple[str, ...]:
 
 def _write(rows: list[Row], settings: Settings, versions: str, out: Path) -> None:
     from teacache.bench import frontier_page
+    from teacache.bench.summary import verdicts
     from teacache.report.files import save_png
 
     drawing, data = out.with_suffix(".png"), out.with_suffix(".json")
@@ -103,7 +104,7 @@ def _write(rows: list[Row], settings: Settings, versions: str, out: Path) -> Non
     numbers: dict[str, Any] = frontier_page.numbers(rows, settings, made_with=versions)
     write_text(data, json.dumps(numbers, indent=1) + "\n")
     write_text(out, frontier_page.page(rows, settings, made_with=versions, picture=drawing.name))
-    for verdict in frontier_page.verdicts(rows, settings):
+    for verdict in verdicts(rows, settings):
         typer.echo(
             f"{verdict.toy}, {verdict.asked} of {settings.steps} computed: {verdict.wins} of {verdict.pairs} won, "
             f"{verdict.gain:+.1f} dB over fewer steps, {verdict.over_gate:+.1f} dB over the gate, "
