@@ -57,8 +57,8 @@ class Recorder:
         if count > wished:
             warnings.append(
                 SpeedupWarning(
-                    f"{info.steps} steps cannot be had with {max(wished, 0)} computed: at most {max_reuse} steps in a "
-                    f"row are carried. {count} are computed ({info.steps / count:.1f}x). A larger max_reuse= helps."
+                    f"{info.steps / max(wished, 1):.3g}x and more was asked of {info.steps} steps: at most {max_reuse} "
+                    f"in a row are carried (max_reuse=), so {count} are computed ({info.steps / count:.1f}x)."
                 )
             )
         key = self._key(info)

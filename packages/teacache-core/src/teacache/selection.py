@@ -138,6 +138,7 @@ class Selection:
             distilled=self.identity.calibration is not None and self.identity.calibration.distilled,
             warnings=() if warning is None or shadow else (warning,),
             explain=not shadow and warning is None,
+            note=None if warning is None else str(warning).partition(" Nothing is reused")[0],
         )
 
     def _gate(self, steps: int, numbers: GateNumbers, threshold: float) -> Gate:

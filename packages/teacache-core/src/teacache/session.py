@@ -5,6 +5,7 @@ Stands between a host (whose loop it is) and a run (whose numbers they are). Mus
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -37,6 +38,7 @@ class Choice:
         distilled: the checkpoint is made for a few steps.
         warnings: what the user must know before the run; each text is given once.
         explain: a run that reuses nothing is worth a warning.
+        note: why nothing is reused, where that is known before the run.
         on_success: called with the run once its picture is made; returns what the user must know of it.
     """
 
@@ -48,6 +50,7 @@ class Choice:
     distilled: bool = False
     warnings: tuple[TeaCacheWarning, ...] = ()
     explain: bool = True
+    note: str | None = None
     on_success: Callable[[Run], TeaCacheWarning | None] | None = None
 
 
@@ -119,7 +122,8 @@ class Session:
             checkpoint=choice.checkpoint,
             identity=choice.identity,
             target_tokens=run.target,
-            why_nothing=explain_nothing_reused(run.records, threshold=choice.threshold, distilled=choice.distilled),
+            why_nothing=choice.note
+            or explain_nothing_reused(run.records, threshold=choice.threshold, distilled=choice.distilled),
         )
         self._ended = run, choice, stats
 
@@ -152,7 +156,7 @@ class Session:
         """Gives a warning, once per text."""
         if str(warning) not in self._warned:
             self._warned.add(str(warning))
-            warnings.warn(warning, stacklevel=5)
+            warnings.warn(warning, stacklevel=_users_level())
 
     def traced_call(self, entry: Callable[..., Any], args: Args, kwargs: Kwargs, key: str | None) -> Any:
         """A call of the transformer is the entry: it is one branch of the open step."""
@@ -194,6 +198,14 @@ class Session:
     def pieces(self, fn: Callable[..., Any], run: Run) -> Pieces:
         """Returns the pieces of an entry for one run."""
         return Pieces(self._boundary, fn, target=run.target, keep_output=run.measures_body, compile=self._compile)
+
+
+def _users_level() -> int:
+    """The stack level of the user's own line: the first frame that is neither ours nor the host's."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("teacache", "mflux"):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 class Entry:

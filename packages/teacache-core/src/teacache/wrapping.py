@@ -15,6 +15,7 @@ from teacache.errors import (
     NoCalibrationWarning,
     OptionError,
     TeaCacheWarning,
+    UnknownModelError,
     UntestedVersionWarning,
 )
 
@@ -186,6 +187,11 @@ def wrap(
     from teacache.session import Session
     from teacache.verification import Verifier
 
+    if isinstance(model, type):
+        raise UnknownModelError(
+            f"wrap({model.__name__}) was given the class; expected an object of it. Build the model first, then wrap "
+            "that."
+        )
     options = Options(
         threshold=threshold,
         coefficients=coefficients,

@@ -79,6 +79,12 @@ def test_an_object_that_nobody_describes_is_named() -> None:
         teacache.wrap({})
 
 
+def test_a_class_is_not_a_model() -> None:
+    """Red when the class in place of an object is told a story about freed weights."""
+    with pytest.raises(UnknownModelError, match="was given the class"):
+        teacache.wrap(Denoiser)
+
+
 def test_a_subclass_of_ours_is_wrapped_once() -> None:
     """Red when a second wrap hides the first one's class."""
     model = Denoiser()
