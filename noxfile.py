@@ -153,7 +153,9 @@ def mflux(adapter: Package) -> str:
 def run_pytest(session: nox.Session, *packages: Package, options: tuple[str, ...]) -> None:
     """Run the tests of these packages; what follows `--` goes to pytest."""
     folders = [f"{package.dir}/tests" for package in packages if (ROOT / package.dir / "tests").is_dir()]
-    session.run("pytest", *options, *folders, *session.posargs, env=runtime_env(session))
+    # One thread: OpenBLAS's pool spins against itself on busy cores, and the tests' models are too small to gain.
+    env = runtime_env(session) | {"OPENBLAS_NUM_THREADS": "1"}
+    session.run("pytest", *options, *folders, *session.posargs, env=env)
 
 
 def runtime_env(session: nox.Session) -> dict[str, str]:
