@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from teacache.bench.controls import (
     step_cache_plan,
     uniform_plan,
 )
-from teacache.bench.frontier_page import page
+from teacache.bench.frontier_page import numbers, page
 from teacache.bench.rows import FEWER, GATE, GATE_LINEAR, OWN_PLAN, PLAIN, PLAN, Row, Settings, cases
 from teacache.bench.summary import summaries, transferred, verdicts
 from teacache.cli.lines import Lines
@@ -175,6 +176,13 @@ def test_the_page_lists_each_pair_that_lost_and_why() -> None:
     assert "| fish | two | 1 | 15 | 29.0 | 30.0 |" in lost and "its own recording it wins" in lost
     assert "| one |" not in lost
     assert [s.wins for s in summaries(rows(29, 34)) if s.method == PLAN] == [0]
+
+
+def test_the_numbers_are_json_with_every_picture() -> None:
+    """Red when the file beside the page cannot be read, or a picture or a column is left out of it."""
+    read = json.loads(numbers(rows(50, 34), Settings(speeds=(2.0,)), made_with="nothing"))
+    assert [Row(**dict(zip(read["columns"], row, strict=True))) for row in read["rows"]] == rows(50, 34)
+    assert read["verdicts"][0]["holds"] is True
 
 
 def test_other_step_counts_are_judged_by_themselves() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,16 +65,18 @@ def page(rows: Sequence[Row], settings: Settings, *, made_with: str, picture: st
     return "\n".join(lines) + "\n"
 
 
-def numbers(rows: Sequence[Row], settings: Settings, *, made_with: str) -> dict[str, Any]:
-    """Returns everything as plain types, for JSON."""
-    return {
+def numbers(rows: Sequence[Row], settings: Settings, *, made_with: str) -> str:
+    """Returns everything as JSON, one picture a line: `columns` names what `rows` hold."""
+    columns = [field.name for field in fields(Row)]
+    head = {
         "made_with": made_with,
         "settings": asdict(settings),
         "verdicts": [asdict(verdict) | {"holds": verdict.holds} for verdict in verdicts(rows, settings)],
         "transferred": transferred(rows, settings),
-        "summaries": [asdict(summary) for summary in summaries(rows)],
-        "rows": [asdict(row) for row in rows],
+        "columns": columns,
     }
+    lines = [json.dumps([_short(getattr(row, column)) for column in columns]) for row in rows]
+    return json.dumps(head, indent=1).removesuffix("\n}") + ',\n "rows": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"
 
 
 def picture(rows: Sequence[Row], settings: Settings) -> Image:
@@ -104,8 +107,8 @@ def _head(rows: Sequence[Row], settings: Settings, made_with: str, picture: str 
         "bits (hardly a trace of what lies above 58 dB is left in a PNG), SSIM after it; both are means over the "
         "pairs, the worst pair behind the slash. *Wins* counts pairs closer than fewer steps, against the plain and "
         "against the fine reference. The kernel comes from one prompt, which is not among the pairs. Times are of the "
-        "denoising loop, taken in one process: compare them within a table only, a toy's step is too short to say "
-        "more.",
+        "denoising loop, on a machine that had other work at times: compare them within a table only, a toy's step is "
+        "too short to say more.",
         "",
         f"Made with {made_with}.",
         "",
@@ -213,11 +216,34 @@ def _other_steps(rows: Sequence[Row], settings: Settings) -> list[str]:
             for t in transferred(rows, settings)
         ),
     ]
+    lines += _lost_elsewhere(rows, settings)
     for toy in dict.fromkeys(summary.toy for summary in found):
         for steps in dict.fromkeys(summary.steps for summary in found):
             lines += ["", f"### {toy}, {steps} steps", ""]
             lines += _table([s for s in found if (s.toy, s.steps) == (toy, steps)])
     return lines
+
+
+def _lost_elsewhere(rows: Sequence[Row], settings: Settings) -> list[str]:
+    """The pairs that were lost at other step counts; there is no recording of their own at those."""
+    lost = []
+    for found in transferred(rows, settings):
+        for pair in paired(rows, found["steps"], found["asked"], found["toy"]):
+            if not better(pair):
+                plan, fewer, plain = pair[PLAN], pair[FEWER], pair[PLAIN]
+                figures = (plan.psnr, fewer.psnr, plan.fine_psnr, fewer.fine_psnr, plain.fine_psnr)
+                lost.append(
+                    f"| {plan.toy} | {plan.prompt} | {plan.seed} | {plan.asked} of {plan.steps} | "
+                    f"{' | '.join(f'{figure:.1f}' for figure in figures)} |"
+                )
+    if not lost:
+        return []
+    heading = "| toy | prompt | seed | computed | plan | fewer | plan, fine | fewer, fine | plain, fine |"
+    return ["", "The pairs that were lost among these:", "", heading, "|---|---|---|---|---|---|---|---|---|", *lost]
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _expectation(rows: Sequence[Row], settings: Settings) -> list[str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -101,8 +100,7 @@ def _write(rows: list[Row], settings: Settings, versions: str, out: Path) -> Non
 
     drawing, data = out.with_suffix(".png"), out.with_suffix(".json")
     save_png(frontier_page.picture(rows, settings), drawing)
-    numbers: dict[str, Any] = frontier_page.numbers(rows, settings, made_with=versions)
-    write_text(data, json.dumps(numbers, indent=1) + "\n")
+    write_text(data, frontier_page.numbers(rows, settings, made_with=versions))
     write_text(out, frontier_page.page(rows, settings, made_with=versions, picture=drawing.name))
     for verdict in verdicts(rows, settings):
         typer.echo(
