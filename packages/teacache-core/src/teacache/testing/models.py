@@ -19,6 +19,7 @@ from teacache.errors import OptionError, UnknownModelError, WeightsError
 from teacache.hosts import names_from_config
 from teacache.identity import identify
 from teacache.plugins import adapters, get_adapter
+from teacache.testing.fetching import why_not_fetched
 from teacache.testing.oracles.subject import Subject
 from teacache.testing.toys import scenes
 from teacache.testing.toys.toy import WEIGHTS, find_toy, toy_pipeline
@@ -89,26 +90,19 @@ def find_model(model: str) -> tuple[Adapter, Calibration, Any]:
     )
 
 
-_FETCHERS = ("huggingface_hub", "httpx", "requests")
-
-
 def load(cls: Any, config: Any, quantize: int | None) -> Any:
     """Loads a pipeline's weights; mflux downloads what is not there.
 
     Raises:
-        WeightsError: they are not here and cannot be fetched: gated, no credentials, no network.
+        WeightsError: they are not here and cannot be fetched: gated, no credentials, no network, no room.
     """
     try:
         return cls(model_config=config, quantize=quantize)
     except Exception as error:
-        # Which of them raises depends on the version of huggingface_hub, and on where the way to the weights ends.
-        if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _FETCHERS:
+        says = why_not_fetched(error, config.model_name)
+        if says is None:
             raise
-        raise WeightsError(
-            f"The weights of {config.model_name} are not here and could not be fetched ({type(error).__name__}). If "
-            f"the model is gated, accept its licence at https://huggingface.co/{config.model_name} and run: "
-            "huggingface-cli login. Then run this command again."
-        ) from error
+        raise WeightsError(f"The weights of {config.model_name} could not be loaded: {says}") from error
 
 
 def find_class(reference: str) -> Any:
