@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,13 +70,19 @@ class Picture:
     size: int = 512
 
 
-def probe(picture: Picture, *, advance: Callable[[str], None] = lambda variable: None) -> list[Row]:
-    """Draws the picture once in each circumstance, one process after the other."""
-    rows = []
-    for variable in VARIABLES:
-        advance(variable)
-        rows.append(_in_a_process(picture, variable))
-    return rows
+def probe(picture: Picture, *, jobs: int = 1, advance: Callable[[str], None] = lambda variable: None) -> list[Row]:
+    """Draws the picture once in each circumstance, each in a process of its own.
+
+    Args:
+        picture: what is drawn.
+        jobs: how many processes at a time. Most of a toy's process is spent on importing mflux (4.5 s of 5 s, CPU).
+        advance: told each variable whose process has ended.
+    """
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        waiting = {pool.submit(_in_a_process, picture, variable): variable for variable in VARIABLES}
+        for done in as_completed(waiting):
+            advance(waiting[done])
+    return [done.result() for done in waiting]
 
 
 def moved(rows: list[Row]) -> dict[str, bool]:
