@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ from teacache.cli.console import quiet_libraries
 from teacache.errors import OptionError
 
 if TYPE_CHECKING:
-    from teacache.testing.oracles import Result, Subject
+    from teacache.testing.oracles import Expected, Result, Subject
 
 EXAMPLES = (
     "teacache check",
@@ -20,6 +21,24 @@ EXAMPLES = (
 )
 
 ORACLES = ("drift", "neutrality", "equivalence", "quality")
+
+PATH_STEPS = 8
+"""Steps of the pictures that are compared byte for byte with real weights: some twenty, each as good with few steps."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One model and what it is asked.
+
+    Attributes:
+        paths: for neutrality and equivalence.
+        picture: for quality, at the steps that its figures were measured at.
+        expected: those figures.
+    """
+
+    paths: Subject
+    picture: Subject
+    expected: Expected
 
 
 def check(
@@ -34,9 +53,13 @@ def check(
     ] = None,
     quantize: Annotated[int | None, typer.Option(metavar="BITS", help="Of the real weights.")] = None,
     prompt: Annotated[str, typer.Option(metavar="TEXT", help="With --model.")] = "a red fox in the snow",
-    size: Annotated[int, typer.Option(min=64, metavar="PIXELS", help="Side of the picture, with --model.")] = 512,
+    size: Annotated[
+        int | None,
+        typer.Option(min=64, metavar="PIXELS", help="Side of the picture, with --model. Default: the calibration's."),
+    ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=6, metavar="N", help="Default: 6 for toys, those of the calibration for a model.")
+        int | None,
+        typer.Option(min=6, metavar="N", help="Default: few for the paths, those of the calibration for quality."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the picture, with --model.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
@@ -55,10 +78,10 @@ def check(
         raise OptionError("--quantize is for real weights. Name them: --model NAME.")
     results: list[Result] = []
     with quiet_libraries():
-        for subject, quality in _subjects(families or [], model, quantize, prompt, size, steps, seed):
+        for asked in _asked(families or [], model, quantize, prompt, size, steps, seed):
             for name in ORACLES:
                 if name in wanted:
-                    results.append(_asked(name, subject, quality))
+                    results.append(_ask(name, asked))
                     if not as_json:
                         typer.echo(f"{results[-1]}\n")
     if as_json:
@@ -67,36 +90,82 @@ def check(
         raise typer.Exit(1)
 
 
-def _subjects(
-    families: list[str], model: str | None, quantize: int | None, prompt: str, size: int, steps: int | None, seed: int
-) -> list[tuple[Subject, dict[str, Any]]]:
-    """The subjects, each with what quality is asked for."""
+def _asked(
+    families: list[str],
+    model: str | None,
+    quantize: int | None,
+    prompt: str,
+    size: int | None,
+    steps: int | None,
+    seed: int,
+) -> list[Asked]:
     from teacache.plugins import adapters
-    from teacache.testing.models import find_model, model_subject, toy_subject
-    from teacache.testing.oracles.quality import EXPECTED
-    from teacache.testing.oracles.subject import FORCED
 
     if model is not None:
-        adapter, calibration, _ = find_model(model)
-        if families and families != [adapter.name]:
-            raise OptionError(f"--model {model} belongs to {adapter.name}; leave {' '.join(families)} out.")
-        steps = steps or (25 if calibration.recipe is None else calibration.recipe.steps)
-        arguments = {"prompt": prompt, "height": size, "width": size}
-        band = EXPECTED.get((calibration.checkpoint, steps), (1, steps - 2))
-        subject = model_subject(model, quantize=quantize, arguments=arguments, steps=steps, seed=seed)
-        return [(subject, {"band": band})]
+        return [_real(families, model, quantize, prompt, size, steps, seed)]
     names = families or [row.name for row in adapters() if row.adapter is not None and row.adapter.toy]
     if not names:
         raise OptionError("No installed adapter brings a toy. Install one, for example: pip install teacache-flux2")
-    steps = steps or 6
-    return [(toy_subject(name, steps=steps), {"band": (1, steps - 2), "options": FORCED}) for name in names]
+    return [_toy(name, steps) for name in names]
 
 
-def _asked(name: str, subject: Subject, quality: dict[str, Any]) -> Result:
+def _real(
+    families: list[str],
+    model: str,
+    quantize: int | None,
+    prompt: str,
+    size: int | None,
+    steps: int | None,
+    seed: int,
+) -> Asked:
+    from teacache.testing.models import find_model, model_subject
+    from teacache.testing.oracles import expected_of
+
+    adapter, calibration, _ = find_model(model)
+    if families and families != [adapter.name]:
+        raise OptionError(f"--model {model} belongs to {adapter.name}; leave {' '.join(families)} out.")
+    recipe = calibration.recipe
+    side = size or (recipe.height if recipe else None) or 512
+    arguments: dict[str, Any] = {"prompt": prompt, "height": side, "width": side}
+    if recipe is not None:
+        arguments["guidance"] = recipe.guidance
+    wanted = steps or (recipe.steps if recipe else 25)
+    picture = model_subject(model, quantize=quantize, arguments=arguments, steps=wanted, seed=seed)
+    paths = model_subject(model, quantize=quantize, arguments=arguments, steps=steps or PATH_STEPS, seed=seed)
+    return Asked(paths, picture, expected_of(calibration, steps=wanted))
+
+
+def _toy(family: str, steps: int | None) -> Asked:
+    from teacache.testing.models import toy_calibration, toy_subject
+    from teacache.testing.oracles import Expected, expected_of
+    from teacache.testing.oracles.subject import FORCED
+
+    paths, calibration = toy_subject(family, steps=steps or 6), toy_calibration(family)
+    if calibration is None or calibration.recipe is None:
+        forced = Expected(
+            band=(1, paths.steps - 2), options=FORCED, status="by construction", source="every third step"
+        )
+        return Asked(paths, paths, forced)
+    recipe = calibration.recipe
+    wanted = steps or recipe.steps
+    picture = toy_subject(family, steps=wanted, guidance=recipe.guidance, side=recipe.height or 128)
+    return Asked(paths, picture, expected_of(calibration, steps=wanted))
+
+
+def _ask(name: str, asked: Asked) -> Result:
     from teacache.testing import oracles
 
     if name == "drift":
-        return oracles.drift(subject.adapter)
+        return oracles.drift(asked.paths.adapter)
     if name == "neutrality":
-        return oracles.neutrality(subject)
-    return oracles.equivalence(subject) if name == "equivalence" else oracles.quality(subject, **quality)
+        return oracles.neutrality(asked.paths)
+    if name == "equivalence":
+        return oracles.equivalence(asked.paths)
+    expected = asked.expected
+    return oracles.quality(
+        asked.picture,
+        band=expected.band,
+        options=expected.options,
+        least_ssim=expected.least_ssim,
+        source=f"{expected.status}: {expected.source}",
+    )

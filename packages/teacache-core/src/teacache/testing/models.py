@@ -27,11 +27,11 @@ from teacache.testing.toys.toy import WEIGHTS, find_toy, toy_pipeline
 TOY_SIDE = 64
 
 
-def toy_subject(family: str, *, steps: int, guidance: float = 2.0) -> Subject:
+def toy_subject(family: str, *, steps: int, guidance: float = 2.0, side: int = TOY_SIDE) -> Subject:
     """The toy of an installed adapter, with its trained weights where the package has them, else with random ones."""
     adapter = get_adapter(family)
     trained = (files(find_toy(family).package) / WEIGHTS).is_file()
-    arguments = {"prompt": scenes.EXAMPLES[0], "height": TOY_SIDE, "width": TOY_SIDE, "guidance": guidance}
+    arguments = {"prompt": scenes.EXAMPLES[0], "height": side, "width": side, "guidance": guidance}
     return Subject.of_mflux(
         adapter,
         lambda: toy_pipeline(family, weights=trained),
@@ -41,17 +41,30 @@ def toy_subject(family: str, *, steps: int, guidance: float = 2.0) -> Subject:
     )
 
 
+def toy_calibration(family: str) -> Calibration | None:
+    """What was measured of the toy of an adapter; None where nothing was, or where its weights are not there."""
+    adapter = get_adapter(family)
+    if adapter.calibrations is None or not (files(find_toy(family).package) / WEIGHTS).is_file():
+        return None
+    return next((one for one in load_calibrations(adapter.calibrations) if one.matches(f"teacache/toy-{family}")), None)
+
+
 def model_subject(
     model: str, *, quantize: int | None, arguments: Mapping[str, Any], steps: int, seed: int = 3
 ) -> Subject:
     """A model with its real weights, by any name that mflux knows. Nothing is loaded before it is made.
 
     Raises:
-        UnknownModelError: no installed adapter knows the checkpoint.
-        MissingDependencyError: mflux is not installed.
+        UnknownModelError: mflux is not installed, or no installed adapter knows the checkpoint.
+        OptionError: its pipeline needs more than a prompt.
     """
     adapter, calibration, config = find_model(model)
     pipeline = next(one for one in adapter.pipelines if one.name in calibration.pipelines)
+    if pipeline.summary != "text-to-image":
+        raise OptionError(
+            f"--model {model} is served by {pipeline.name} ({pipeline.summary}), which needs more than a prompt. Ask "
+            "the oracles from Python, with its pictures: teacache.testing.oracles.Subject.of_mflux."
+        )
 
     def make() -> Any:
         return load(find_class(pipeline.cls), config, quantize)

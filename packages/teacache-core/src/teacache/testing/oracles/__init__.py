@@ -5,10 +5,23 @@ No oracle compares bytes across processes or with stored output of a model. Impo
 
 from teacache.testing.oracles.drift import drift
 from teacache.testing.oracles.equivalence import PARTS, equivalence
+from teacache.testing.oracles.expected import Expected, expected_of
 from teacache.testing.oracles.neutrality import neutrality
 from teacache.testing.oracles.quality import quality
 from teacache.testing.oracles.result import Check, Result
 from teacache.testing.oracles.subject import Subject
 from teacache.testing.oracles.surface import surface
 
-__all__ = ["PARTS", "Check", "Result", "Subject", "drift", "equivalence", "neutrality", "quality", "surface"]
+__all__ = [
+    "PARTS",
+    "Check",
+    "Expected",
+    "Result",
+    "Subject",
+    "drift",
+    "equivalence",
+    "expected_of",
+    "neutrality",
+    "quality",
+    "surface",
+]

@@ -123,7 +123,7 @@ def _files(package: str, pins: Pins) -> Iterator[Check]:
 
 def _revisions(pins: Pins) -> Iterator[Check]:
     for checkpoint, pinned in pins.revisions.items():
-        present = _present_revisions(checkpoint)
+        present = present_revisions(checkpoint)
         if not present:
             yield Check(name=checkpoint, verdict="not judged", figures={"weights": "not here"})
         else:
@@ -136,8 +136,8 @@ def _revisions(pins: Pins) -> Iterator[Check]:
             )
 
 
-def _present_revisions(checkpoint: str) -> list[str]:
-    """The revisions in the local cache of Hugging Face; nothing is downloaded."""
+def present_revisions(checkpoint: str) -> list[str]:
+    """Returns the revisions of a checkpoint in the local cache of Hugging Face; nothing is downloaded."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
     snapshots = hub / f"models--{checkpoint.replace('/', '--')}" / "snapshots"

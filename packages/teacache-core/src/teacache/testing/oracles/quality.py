@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 QUESTION = "is the approximation good, and did it take place?"
 
-EXPECTED: Mapping[tuple[str, int], tuple[int, int]] = {("black-forest-labs/FLUX.1-dev", 25): (5, 7)}
-"""Checkpoint and steps to the reused steps that a published calibration leads to at its own threshold (the parity
-tests of mlx-teacache, 512 x 512, 4 bit)."""
-
 
 def quality(
     subject: Subject,
@@ -33,6 +29,7 @@ def quality(
     options: Mapping[str, Any] | None = None,
     least_ssim: float | None = None,
     least_psnr: float | None = None,
+    source: str = "",
 ) -> Result:
     """Asks whether the reused steps lie inside a band, and whether the picture is still the same one.
 
@@ -42,6 +39,7 @@ def quality(
         options: of `wrap`; None: the defaults, as a user has them.
         least_ssim: SSIM that the picture must reach; None: it is measured and not judged.
         least_psnr: the same in dB.
+        source: whose figures band and bounds are; see `teacache.testing.oracles.expected.expected_of`.
     """
     model = subject.make_model()
     plain, _ = _drawn(subject, model, None)
@@ -73,7 +71,7 @@ def quality(
         question=QUESTION,
         subject=subject.title(model),
         checks=tuple(checks),
-        evidence=environment() | {"steps": subject.steps},
+        evidence=environment() | {"steps": subject.steps} | ({"expected by": source} if source else {}),
     )
 
 
