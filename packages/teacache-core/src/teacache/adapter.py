@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from teacache.described import check_adapter, check_body, check_pipeline, check_signal
 from teacache.errors import AdapterDescriptionError
 
 if TYPE_CHECKING:
@@ -89,6 +90,10 @@ class Body:
     tail: str | Callable[[Any], tuple[MutableMapping[str, Any], str]] = "norm_out"
     drop_on_reuse: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuses a description of another type: found out later, it would stop the search for other adapters."""
+        check_body(self)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signal:
@@ -103,6 +108,10 @@ class Signal:
     read: Callable[[BlockCall], mx.array]
     tensor: str
     tokens: Literal["target", "all"] = "target"
+
+    def __post_init__(self) -> None:
+        """Refuses a description of another type: found out later, it would stop the search for other adapters."""
+        check_signal(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,6 +130,10 @@ class Pipeline:
     transformer: str | None = "transformer"
     factories: tuple[str, ...] = ()
     summary: str = "text-to-image"
+
+    def __post_init__(self) -> None:
+        """Refuses a description of another type: found out later, it would stop the search for other adapters."""
+        check_pipeline(self)
 
     @property
     def name(self) -> str:
@@ -167,6 +180,10 @@ class Adapter:
     tolerance: str | None = None
     toy: str | None = None
     host_versions: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses a description of another type: found out later, it would stop the search for other adapters."""
+        check_adapter(self, contract=CONTRACT, pipeline=Pipeline, body=Body, signal=Signal)
 
     def pipeline_for(self, cls: type) -> Pipeline | None:
         """Returns the description that fits a class, or None. A refused class fits none."""

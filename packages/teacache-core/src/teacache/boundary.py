@@ -6,6 +6,7 @@ of a forward is copied here, and no family is known.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -46,7 +47,14 @@ class Boundary:
         self.signal = signal
         self.batch = batch
         self.on_call: Callable[[Callable[..., Any], Args, dict[str, Any]], Any] | None = None
-        self._walk: _Walk | None = None
+        self._own = threading.local()
+        self._steering = threading.RLock()
+
+    @property
+    def _walk(self) -> _Walk | None:
+        """This thread's: a call from another thread is none of it."""
+        walk: _Walk | None = getattr(self._own, "walk", None)
+        return walk
 
     def install(self, transformer: Any, changes: Changes) -> None:
         """Gives the transformer a subclass of its own, through which its calls can be steered."""
@@ -129,26 +137,35 @@ class Boundary:
 
     @contextmanager
     def _walking(self, walk: _Walk) -> Iterator[None]:
-        previous, self._walk = self._walk, walk
+        previous, self._own.walk = self._walk, walk
         try:
             yield
         finally:
-            self._walk = previous
+            self._own.walk = previous
 
     def _steer(self, forward: Callable[..., Any], transformer: Any, args: Args, kwargs: dict[str, Any]) -> Any:
         """One branch: the block lists, and in compute the tail, are swapped while the forward runs."""
         walk = self._walk
         assert walk is not None  # noqa: S101 - narrowed by the caller
         walk.branch += 1
-        with _Swapped() as swapped:
+        # One thread at a time: a second one would put the first one's lists back as the model's own.
+        with self._steering, _Swapped() as swapped:
             for position, name in enumerate(self.body.blocks):
-                swapped.swap(transformer, name, _BlockList(transformer[name], walk, position))
+                swapped.swap(transformer, name, _BlockList(transformer[name], self, walk, position))
             if walk.taps_tail:
                 container, key = (
                     (transformer, self.body.tail) if isinstance(self.body.tail, str) else self.body.tail(transformer)
                 )
-                swapped.swap(container, key, walk.tap(container[key]))
+                swapped.swap(container, key, self._tapped(container[key], walk))
             return forward(*args, **walk.kwargs(kwargs))
+
+    def _tapped(self, tail: Callable[..., Any], walk: _Walk) -> Callable[..., Any]:
+        tapped = walk.tap(tail)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return (tapped if self._walk is walk else tail)(*args, **kwargs)
+
+        return call
 
     def _not_reached(self) -> AdapterDescriptionError:
         return AdapterDescriptionError(
@@ -176,14 +193,20 @@ class _Swapped:
 
 
 class _BlockList(list[Any]):
-    """The same blocks (length, indexing and walks over the parameters stay true); iteration is steered."""
+    """The same blocks (length, indexing and walks over the parameters stay true); iteration is steered.
 
-    def __init__(self, blocks: list[Any], walk: _Walk, position: int) -> None:
+    In another thread, and once its call has ended, it is a list like any other.
+    """
+
+    def __init__(self, blocks: list[Any], boundary: Boundary, walk: _Walk, position: int) -> None:
         super().__init__(blocks)
+        self._boundary = boundary
         self._walk = walk
         self._position = position
 
     def __iter__(self) -> Iterator[Any]:
+        if self._boundary._walk is not self._walk:
+            return super().__iter__()
         return self._walk.blocks(list(super().__iter__()), self._position)
 
 
@@ -243,10 +266,24 @@ class _Probe(_Walk):
         call = self.enter(block, args, kwargs)
         streams = [self.body.image] if self.body.text is None else [self.body.image, self.body.text]
         captured = [fresh(call[stream]) for stream in streams]
-        signal = self._signal.read(call)
-        self.signal = cut(signal, self.target if self._signal.tokens == "target" else None)
+        self.signal = cut(self._read(call), self.target if self._signal.tokens == "target" else None)
         self.tokens = captured
         raise _Crossed
+
+    def _read(self, call: BlockCall) -> mx.array:
+        try:
+            signal: Any = self._signal.read(call)
+        except Exception as error:
+            # The same exception: the model's own blocks may have raised it.
+            error.add_note(f"While the adapter read its signal, {self._signal.tensor!r}.")
+            raise
+        if not isinstance(signal, mx.array) or signal.ndim < 2:
+            given = f"shape {signal.shape}" if isinstance(signal, mx.array) else repr(type(signal))
+            raise AdapterDescriptionError(
+                f"The adapter's signal {self._signal.tensor!r} is of {given}; expected an array (..., tokens, width). "
+                "Correct the adapter's description."
+            )
+        return signal
 
 
 class _Compute(_Walk):

@@ -12,6 +12,9 @@ from teacache.errors import RestoreError
 class Changes:
     """Makes changes and undoes them, the last one first.
 
+    How to undo a change is in the log before the change is made, and leaves it after the change is undone; undoing
+    what was never done, or twice, does nothing. So nothing is lost where an error or Ctrl-C falls between two lines.
+
     Objects are held weakly, so that the log keeps no model alive. A change that cannot be undone stays in the log:
     calling `undo` again retries it.
     """
@@ -22,7 +25,6 @@ class Changes:
     def set_class(self, obj: Any, cls: type) -> None:
         """Gives an object another class."""
         previous, reference = type(obj), weakref.ref(obj)
-        obj.__class__ = cls
 
         def undo() -> None:
             current = reference()
@@ -36,16 +38,16 @@ class Changes:
             current.__class__ = previous
 
         self._undo.append(undo)
+        obj.__class__ = cls
 
     def set_attribute(self, obj: Any, name: str, value: Any) -> None:
         """Sets an attribute on this object alone, past a module's own bookkeeping of its parameters."""
         missing = object()
         previous, reference = vars(obj).get(name, missing), weakref.ref(obj)
-        object.__setattr__(obj, name, value)
 
         def undo() -> None:
             current = reference()
-            if current is None:
+            if current is None or vars(current).get(name, missing) is previous:
                 return
             if vars(current).get(name) is not value:
                 raise RestoreError(
@@ -58,15 +60,16 @@ class Changes:
                 object.__setattr__(current, name, previous)
 
         self._undo.append(undo)
+        object.__setattr__(obj, name, value)
 
     def append(self, items: list[Any], item: Any) -> None:
         """Appends to a list; undone by identity, wherever the item stands by then."""
-        items.append(item)
 
         def undo() -> None:
             items[:] = [other for other in items if other is not item]
 
         self._undo.append(undo)
+        items.append(item)
 
     def undo(self) -> None:
         """Undoes everything that can be undone.
@@ -74,15 +77,21 @@ class Changes:
         Raises:
             RestoreError: a change could not be undone; it stays in the log, and nothing else does.
         """
-        left: list[Callable[[], None]] = []
         failures: list[RestoreError] = []
-        while self._undo:
-            undo = self._undo.pop()
+        for undo in self._undo[::-1]:
             try:
                 undo()
             except RestoreError as error:
-                left.insert(0, undo)
                 failures.append(error)
-        self._undo = left
+            except Exception as error:  # noqa: BLE001 - whatever it is, the other changes are undone
+                failures.append(_unforeseen(error))
+            else:
+                self._undo.remove(undo)
         if failures:
             raise failures[0]
+
+
+def _unforeseen(cause: Exception) -> RestoreError:
+    failure = RestoreError(f"A change could not be undone ({cause!r}). Remove the cause, then call restore() again.")
+    failure.__cause__ = cause
+    return failure

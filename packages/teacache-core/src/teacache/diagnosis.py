@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
@@ -29,12 +29,14 @@ class Finding:
         status: "ok"; "note": worth knowing, everything works; "fault": something does not work.
         says: what was found.
         remedy: what to do; empty where there is nothing.
+        plugin: it is about one adapter; a fault of it leaves everything else working.
     """
 
     name: str
     status: Literal["ok", "note", "fault"]
     says: str
     remedy: str = ""
+    plugin: bool = False
 
 
 def diagnose() -> list[Finding]:
@@ -47,7 +49,7 @@ def diagnose() -> list[Finding]:
         backend,
         *([_compile()] if working else []),
         _host(rows),
-        *(finding for row in rows for finding in _adapter(row)),
+        *(replace(finding, plugin=True) for row in rows for finding in _adapter(row)),
         *([] if rows else [_none()]),
     ]
 

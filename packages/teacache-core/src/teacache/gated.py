@@ -155,7 +155,8 @@ class GatedRun(Run):
         return self._record(index, step)
 
     def close(self) -> None:
-        """Lets go of every array."""
+        """See `Run.close`."""
+        super().close()
         self._stored.clear()
         self._previous_signal = None
         self._step = _Step()

@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 from teacache.errors import KernelError, RecordingWarning, SpeedupWarning, StoreWarning, TeaCacheWarning
 from teacache.identity import Identity
+from teacache.policies.options import finite
 from teacache.policies.plan import Plan, fewest_computed, plan_from_curve, plan_from_kernel, plan_given
 from teacache.run import OnStep, Run, RunInfo
 from teacache.session import Choice
@@ -151,7 +152,7 @@ class Recorder:
         evidence = recording.evidence
         parts = [
             f"{evidence['steps']} steps" if "steps" in evidence else "",
-            f"guidance {evidence['guidance']:g}" if isinstance(evidence.get("guidance"), int | float) else "",
+            "" if (guidance := finite(evidence.get("guidance"))) is None else f"guidance {guidance:g}",
             str(evidence.get("date", "")),
         ]
         text = ", ".join(part for part in parts if part)

@@ -72,6 +72,7 @@ class Run(ABC):
         self.target = target
         self.records: list[StepRecord] = []
         self.thread = threading.get_ident()
+        self.closed = False
         self._on_step = on_step
         self._started = time.perf_counter()
 
@@ -129,9 +130,9 @@ class Run(ABC):
             self._on_step(record)
         return record
 
-    @abstractmethod
     def close(self) -> None:
-        """Lets go of every array."""
+        """Lets go of every array. What still asks for a velocity, in a loop that goes on, gets its own back."""
+        self.closed = True
 
     @abstractmethod
     def _finish(self, index: int, latents: mx.array | None) -> StepRecord:

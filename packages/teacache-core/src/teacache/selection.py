@@ -66,6 +66,8 @@ class Selection:
         options, calibration = self.options, self.identity.calibration
         if options.off:
             return self._left_alone("off (threshold 0)", reason="off")
+        if info.steps < 1:
+            return self._left_alone("off (no step)", reason="too few steps")
         if options.coefficients is not None:
             numbers = GateNumbers(coefficients=tuple(options.coefficients), threshold=options.threshold)
             return self._gated(info, numbers, f"gate at threshold {options.threshold:g}, own coefficients", None)

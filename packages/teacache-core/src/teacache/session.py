@@ -103,15 +103,15 @@ class Session:
         return self._open[0]
 
     def end_step(self, index: int, latents: mx.array | None = None) -> StepRecord | None:
-        """Ends the open step, see `Run.end_step`."""
-        return self._open[0].end_step(index, latents) if self._open else None
+        """Ends the open step, see `Run.end_step`; None where this thread has no open run."""
+        run = self.run
+        return None if run is None else run.end_step(index, latents)
 
     def end(self) -> None:
         """The loop is through: lets go of every array. The run counts once `commit` is called."""
-        opened, self._open = self._open, None
-        if opened is None:
+        if self.run is None or self._open is None:
             return
-        run, choice = opened
+        (run, choice), self._open = self._open, None
         run.close()
         if not run.complete:
             return
@@ -129,10 +129,9 @@ class Session:
 
     def commit(self) -> RunStats | None:
         """The picture is made: counts the run that ended, and says so where it reused nothing."""
-        ended, self._ended = self._ended, None
-        if ended is None:
+        if self._ended is None or self._ended[0].thread != threading.get_ident():
             return None
-        run, choice, stats = ended
+        (run, choice, stats), self._ended = self._ended, None
         self.stats.runs.append(stats)
         notice = choice.on_success(run) if choice.on_success is not None else None
         if notice is not None:

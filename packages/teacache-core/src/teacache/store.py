@@ -90,10 +90,10 @@ class Recording:
             if data["format"] != FORMAT:
                 raise KernelError(f"The recording has format {data['format']}; this teacache reads {FORMAT}.")
             key = Key(**data["key"])
-            if not isinstance(data["evidence"], dict) or not isinstance(data["prompts"], int):
-                raise TypeError("evidence or prompts")
+            if not isinstance(data["evidence"], dict):
+                raise TypeError("evidence")
             kernel = Kernel.of(data["sigmas"], data["products"], prompts=data["prompts"])
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise KernelError(f"This is no recording of teacache: {error!r}.") from error
         return cls(key=key, kernel=kernel, evidence=data["evidence"])
 
@@ -160,6 +160,8 @@ class Store:
                 yield path, self._read(path)
             except KernelError as error:
                 yield path, error
+            except OSError as error:
+                yield path, KernelError(f"{path.name} cannot be read ({error}).")
 
     @staticmethod
     def _read(path: Path) -> Recording:

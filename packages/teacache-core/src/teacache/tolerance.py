@@ -10,12 +10,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from teacache.calibration import checks
+from teacache.calibration.files import read_text, resource, shown, write_text
 from teacache.calibration.load import _Table
 from teacache.calibration.model import Evidence
 from teacache.calibration.save import _table
@@ -159,11 +158,10 @@ def load_tolerance(reference: str) -> Tolerance:
     Raises:
         ToleranceError: there is no such file, it is damaged or was edited, or a bound is not carried by its evidence.
     """
-    package, _, name = reference.partition(":")
     try:
-        file: Traversable = files(package) / name
-        text = file.read_text(encoding="utf-8")
-    except (ModuleNotFoundError, OSError, ValueError) as error:
+        file = resource(reference)
+        text = read_text(file)
+    except (OSError, ValueError) as error:
         raise ToleranceError(
             f"tolerance={reference!r}: expected 'package:file' with the file inside an importable package ({error}). "
             "Correct the adapter's description, or reinstall its package."
@@ -188,7 +186,7 @@ def save_tolerance(tolerance: Tolerance, path: Path) -> None:
     """
     text = dump_tolerance(tolerance)
     parse_tolerance(text, name=str(path))
-    path.write_text(text, encoding="utf-8", newline="\n")
+    write_text(path, text)
 
 
 def dump_tolerance(tolerance: Tolerance) -> str:
@@ -233,13 +231,14 @@ def _parsed(text: str, name: str) -> Tolerance:
 
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ToleranceError(f"{name}: {error}; expected TOML. {REMEDY}") from None
     top = _Table(name, "", data)
     schema = top.take("schema", checks.count)
     if schema > SCHEMA:
         raise ToleranceError(
-            f"{name}: schema = {schema}; this teacache reads up to {SCHEMA}. Run: pip install --upgrade teacache-core"
+            f"{name}: schema = {shown(schema)}; this teacache reads up to {SCHEMA}. "
+            "Run: pip install --upgrade teacache-core"
         )
     stated = top.take("digest", checks.text)
     evidence = top.table("evidence")

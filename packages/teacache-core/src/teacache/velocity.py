@@ -67,6 +67,8 @@ class VelocityRun(Run):
 
     def velocity(self, predicted: mx.array) -> mx.array:
         """See `Run.velocity`."""
+        if self.closed:
+            return predicted
         self._stepped = True
         if self._carries():
             return self._carried(predicted)
@@ -82,7 +84,8 @@ class VelocityRun(Run):
         return Kernel.of(self.info.active_sigmas[:-1], products)
 
     def close(self) -> None:
-        """Lets go of every array; the kernel's numbers stay."""
+        """See `Run.close`; the kernel's numbers stay."""
+        super().close()
         self._computed = []
         self._recorded = []
 

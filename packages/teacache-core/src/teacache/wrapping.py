@@ -228,10 +228,10 @@ def wrap(
         if not pipeline.factories:
             boundary.on_call = lambda entry, args, kwargs: session.traced_call(entry, args, kwargs, found.branch_key)
         host.install(model, pipeline, session, changes)
+        return Handle(model, found, selection.identity, session, changes.undo, verifier)
     except BaseException:
         changes.undo()
         raise
-    return Handle(model, found, selection.identity, session, changes.undo, verifier)
 
 
 def _transformer(model: Any, adapter: Adapter, pipeline: Pipeline) -> Any:

@@ -19,7 +19,8 @@ MODULES = {
 LIGHT = ("adapter", "calibration", "discovery", "errors", "hookspecs", "identity", "plugins", "policies")
 LEAVES = {  # module: what of the project it may import
     "teacache.errors": (),
-    "teacache.adapter": ("teacache.errors",),
+    "teacache.adapter": ("teacache.described", "teacache.errors"),
+    "teacache.described": ("teacache.errors",),
     "teacache.hookspecs": ("teacache.adapter",),
     "teacache.policies": ("teacache.errors", "teacache.policies"),
     "teacache.calibration": ("teacache.errors", "teacache.calibration"),

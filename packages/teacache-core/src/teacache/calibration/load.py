@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Callable
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
 from teacache.calibration import checks
+from teacache.calibration.files import read_text, resource, shown
 from teacache.calibration.model import (
     SCHEMA,
     Calibration,
@@ -43,10 +43,9 @@ def load_calibrations(reference: str) -> tuple[Calibration, ...]:
     Raises:
         CalibrationError: there is no such folder, a file is wrong, or two files claim one name.
     """
-    package, _, folder = reference.partition(":")
     try:
-        entries = sorted((files(package) / folder).iterdir(), key=lambda entry: entry.name)
-    except (ModuleNotFoundError, OSError, ValueError) as error:
+        entries = sorted(resource(reference).iterdir(), key=lambda entry: entry.name)
+    except (OSError, ValueError) as error:
         raise CalibrationError(
             f"calibrations={reference!r}: expected 'package:folder' with the folder inside an importable package "
             f"({error}). Correct the adapter's description, or reinstall its package."
@@ -72,8 +71,8 @@ def load_calibration(source: str | Path | Traversable) -> Calibration:
     """
     file = Path(source) if isinstance(source, str) else source
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(file)
+    except (OSError, ValueError) as error:
         raise CalibrationError(f"{file}: cannot be read ({error}); expected a calibration file in UTF-8.") from error
     return parse_calibration(text, name=str(file))
 
@@ -90,13 +89,14 @@ def parse_calibration(text: str, *, name: str) -> Calibration:
     """
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise CalibrationError(f"{name}: {error}; expected TOML. Correct the file, or reinstall its package.") from None
     top = _Table(name, "", data)
     schema = top.take("schema", checks.count)
     if schema > SCHEMA:
         raise CalibrationError(
-            f"{name}: schema = {schema}; this teacache reads up to {SCHEMA}. Run: pip install --upgrade teacache-core"
+            f"{name}: schema = {shown(schema)}; this teacache reads up to {SCHEMA}. "
+            "Run: pip install --upgrade teacache-core"
         )
     gate, curve = top.optional_table("gate"), top.optional_table("curve")
     belonging = top.optional_table if gate is None else top.table
@@ -147,7 +147,7 @@ class _Table:
             return check(value)
         except ValueError as expected:
             raise CalibrationError(
-                f"{self.file}: {self.path}{key} = {value!r}; expected {expected}. Correct the file."
+                f"{self.file}: {self.path}{key} = {shown(value)}; expected {expected}. Correct the file."
             ) from None
 
     def table(self, key: str) -> _Table:
@@ -163,7 +163,7 @@ class _Table:
         """Refuses keys that nobody asked for."""
         for key, value in self.data.items():
             raise CalibrationError(
-                f"{self.file}: {self.path}{key} = {value!r} is unknown; expected {', '.join(self.known)}. "
+                f"{self.file}: {self.path}{key} = {shown(value)} is unknown; expected {', '.join(self.known)}. "
                 "Correct the key, or run: pip install --upgrade teacache-core"
             )
 

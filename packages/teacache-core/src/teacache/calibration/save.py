@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+from teacache.calibration.files import write_text
 from teacache.calibration.load import parse_calibration
 from teacache.calibration.model import SCHEMA, Calibration
 from teacache.errors import CalibrationError
@@ -31,15 +31,7 @@ def save_calibration(calibration: Calibration, path: str | Path) -> None:
     path = Path(path)
     text = dump_calibration(calibration)
     parse_calibration(text, name=str(path))
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with draft.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_text(path, text)
 
 
 def dump_calibration(calibration: Calibration) -> str:

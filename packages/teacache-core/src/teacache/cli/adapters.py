@@ -61,5 +61,5 @@ def _table(rows: tuple[InstalledAdapter, ...]) -> Table:
         colour = {"working": "green", "disabled": "yellow"}.get(row.status, "red")
         status = f"[{colour}]{row.status}[/]" + (f": {escape(row.reason)}" if row.reason else "")
         contract = "" if row.adapter is None else str(row.adapter.contract)
-        table.add_row(row.name, f"{row.package} {row.version}", pipelines, contract, status)
+        table.add_row(escape(row.name), escape(f"{row.package} {row.version}"), escape(pipelines), contract, status)
     return table

@@ -43,11 +43,15 @@ class Kernel:
             KernelError: wrong sizes, numbers that are not finite, sigmas that do not fall, a matrix that is not
                 symmetric or has a clearly negative eigenvalue.
         """
-        levels = tuple(float(sigma) for sigma in sigmas)
         try:
+            levels = tuple(float(sigma) for sigma in sigmas)
             matrix = np.array(products, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise KernelError("products: expected a square matrix of numbers. Record the model again.") from None
+        except (TypeError, ValueError, OverflowError):
+            raise KernelError(
+                "sigmas and products: expected numbers and a square matrix of numbers. Record the model again."
+            ) from None
+        if type(prompts) is not int or prompts < 1:
+            raise KernelError(f"prompts={prompts!r}: expected a whole number from 1 up. Record the model again.")
         size = len(levels)
         if not 2 <= size <= LARGEST or matrix.shape != (size, size):
             raise KernelError(
