@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from teacache.errors import MissingDependencyError
+from teacache.errors import MissingDependencyError, TeaCacheError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +22,28 @@ _QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1"}
 def examples(*commands: str) -> str:
     """Returns commands as a help text shows them, each on its line."""
     return "\n".join(["\b", "Examples:" if len(commands) > 1 else "Example:", *(f"  {line}" for line in commands)])
+
+
+def as_options(text: str) -> str:
+    """Turns what a message says of Python's arguments into the options of the command line."""
+    text = re.sub(r"\bwrap\(model, checkpoint='([^']*)'\)", r"--checkpoint \1", text)
+    return re.sub(
+        r"\b(speedup|threshold|computed_steps|plan|checkpoint)=('[^']*'|\w[\w.]*\w|\w)?",
+        lambda found: f"--{found[1].replace('_', '-')} {found[2] or ''}".rstrip(),
+        text,
+    )
+
+
+@contextmanager
+def spoken_as_options() -> Iterator[None]:
+    """Lets errors of teacache speak of the command line's options instead of Python's arguments."""
+    try:
+        yield
+    except TeaCacheError as error:
+        text = as_options(str(error))
+        if text == str(error):
+            raise
+        raise type(error)(text) from error
 
 
 def console(*, stderr: bool = False) -> Console:

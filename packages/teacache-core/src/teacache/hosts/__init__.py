@@ -29,9 +29,22 @@ class Names:
     altered: bool = False
 
 
-def names_from_config(config: Any, *, altered: bool = False) -> Names:
-    """Reads a config of mflux's shape. mflux fills in a base also where it only guessed it from part of a name."""
-    return Names(name=config.model_name, base=config.base_model, altered=altered)
+LOADED_AS = "_teacache_loaded_as"
+"""Attribute of a pipeline: the path or name that its weights were loaded from, where somebody saw it."""
+
+
+def names_from_config(config: Any, *, path: str | None = None, altered: bool = False) -> Names:
+    """Reads a config of mflux's shape.
+
+    Args:
+        config: has `model_name` and `base_model`; mflux fills in a base also where it only guessed it from a name.
+        path: where the weights were loaded from, None for the config's own name. Under another name than the
+            config's they are only declared to be what the config says.
+        altered: a LoRA or the like changes them.
+    """
+    if path is None or path == config.model_name:
+        return Names(name=config.model_name, base=config.base_model, altered=altered)
+    return Names(name=path, base=config.base_model or config.model_name, altered=altered)
 
 
 class Host(Protocol):

@@ -17,7 +17,7 @@ import mlx.core as mx
 from teacache.adapter import Pipeline
 from teacache.changes import Changes
 from teacache.errors import AdapterDescriptionError, AlreadyWrappedError, TransformerReplacedWarning
-from teacache.hosts import Names, names_from_config
+from teacache.hosts import LOADED_AS, Names, names_from_config
 from teacache.run import RunInfo
 from teacache.session import Session
 from teacache.stats import RunStats
@@ -47,7 +47,11 @@ class MfluxHost:
 
     def names(self, model: Any) -> Names:
         """Reads the model's config, and whether a LoRA changes its weights."""
-        return names_from_config(model.model_config, altered=bool(getattr(model, "lora_paths", None)))
+        return names_from_config(
+            model.model_config,
+            path=vars(model).get(LOADED_AS),
+            altered=bool(getattr(model, "lora_paths", None)),
+        )
 
     def version(self) -> str:
         """Returns mflux's version."""

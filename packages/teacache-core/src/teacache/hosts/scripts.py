@@ -1,0 +1,265 @@
+"""mflux's console scripts: what one builds, and how it is met just before and just after it builds it.
+
+A script's own code runs unchanged. For as long as it runs, the constructors of the pipeline classes that it imports
+call back; nothing else of it is touched, and all is undone when it ends. Imports mflux through the script alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, distribution
+from types import ModuleType
+from typing import Any
+
+from teacache.changes import Changes
+from teacache.errors import MissingDependencyError, OptionError
+from teacache.hosts import LOADED_AS, Names, names_from_config
+
+PACKAGE = "mflux"
+PREFIX = "mflux-generate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """A pipeline that a script is about to build: what it gives the constructor. Nothing is loaded yet.
+
+    Attributes:
+        cls: the class.
+        model_config: mflux's configuration of the model.
+        model_path: where the weights come from, where that is not the configuration's own name.
+        lora_paths: the LoRA files.
+        quantize: bits of the weights, None where they are not quantised.
+        options: the script's options as it parsed them.
+    """
+
+    cls: type
+    model_config: Any
+    model_path: str | None = None
+    lora_paths: tuple[str, ...] = ()
+    quantize: int | None = None
+    options: Namespace = field(default_factory=Namespace)
+
+    @property
+    def names(self) -> Names:
+        """What the weights are called: a path says more than the configuration that mflux picked for it."""
+        return names_from_config(self.model_config, path=self.model_path, altered=bool(self.lora_paths))
+
+    @property
+    def steps(self) -> int | None:
+        """How many steps the script asks for."""
+        return getattr(self.options, "steps", None)
+
+    @property
+    def guidance(self) -> float | None:
+        """The strength of guidance: the script's option, else the pipeline's own default."""
+        given: float | None = getattr(self.options, "guidance", None)
+        if given is not None:
+            return given
+        default = inspect.signature(self.cls.generate_image).parameters.get("guidance")  # type: ignore[attr-defined]
+        return None if default is None or default.default is inspect.Parameter.empty else default.default
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One of mflux's console scripts.
+
+    Attributes:
+        name: as it is typed.
+        module: where its `main` is.
+        pipelines: the classes that it imports and that make pictures; none for a script that makes no pictures.
+    """
+
+    name: str
+    module: ModuleType
+    pipelines: tuple[type, ...]
+
+    def takes(self, model: str) -> bool:
+        """Whether `--model` takes this name: a script for one family lists its own."""
+        default = getattr(self.module, "DEFAULT_MODEL", None)
+        return default is None or model in (default, *getattr(self.module, "FAMILY_MODELS", ()))
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        before: Callable[[Build], None] | None = None,
+        after: Callable[[Any, Build], None] | None = None,
+    ) -> Any:
+        """Runs the script in this process, as its own command would.
+
+        Args:
+            arguments: what follows its name.
+            before: called before a pipeline's weights are loaded; what it raises ends the script.
+            after: called with the pipeline once it is built.
+
+        Returns:
+            What the script's `main` returns. `SystemExit` and every other exception pass through.
+        """
+        with ExitStack() as changed:
+            changed.enter_context(_argv([self.name, *arguments]))
+            if before is not None or after is not None:
+                seen = Namespace()
+                parser = getattr(self.module, "CommandLineParser", None)
+                if parser is not None:
+                    changed.enter_context(_replaced(parser, "parse_args", _remembering(parser.parse_args, seen)))
+                hook = _Hook(seen, before, after)
+                for cls in self.pipelines:
+                    changed.enter_context(_replaced(cls, "__init__", hook.around(cls)))
+            return self.module.main()
+
+
+def find_script(name: str) -> Script:
+    """Returns the console script of that name. This imports it, and mflux with it.
+
+    Raises:
+        MissingDependencyError: mflux is not installed.
+        OptionError: it has no such script.
+    """
+    known = script_modules()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1) or [f"{PREFIX}-qwen"]
+        raise OptionError(
+            f"{name!r} is no command of {PACKAGE}. Did you mean {near[0]}? Expected is one of mflux's own commands, as "
+            f"in: teacache run -- {near[0]} --help"
+        )
+    module = __import__(known[name], fromlist=["main"])
+    return Script(name, module, _pipelines(module))
+
+
+def script_modules() -> dict[str, str]:
+    """Returns the modules of mflux's console scripts by their names. Imports none of them.
+
+    Raises:
+        MissingDependencyError: mflux is not installed.
+    """
+    try:
+        entries = distribution(PACKAGE).entry_points
+    except PackageNotFoundError as error:
+        raise MissingDependencyError(
+            f"{PACKAGE} is not installed, and its commands with it. Run: pip install {PACKAGE}"
+        ) from error
+    return {entry.name: entry.module for entry in entries if entry.group == "console_scripts" and entry.attr == "main"}
+
+
+@contextmanager
+def watched(model: Any, done: Callable[[], None]) -> Iterator[None]:
+    """Calls `done` after each picture that a wrapped pipeline has made, for the length of a `with` block."""
+    original, changes = model.generate_image, Changes()
+
+    @functools.wraps(original)
+    def generate_image(*args: Any, **kwargs: Any) -> Any:
+        image = original(*args, **kwargs)
+        done()
+        return image
+
+    changes.set_attribute(model, "generate_image", generate_image)
+    try:
+        yield
+    finally:
+        changes.undo()
+
+
+def _pipelines(module: ModuleType) -> tuple[type, ...]:
+    """The classes that a script imports to make pictures with.
+
+    `mflux-save` builds pipelines of all families and registers no callbacks: it makes no pictures.
+    """
+    if not hasattr(module, "CallbackManager"):
+        return ()
+    found = {value: None for value in vars(module).values() if isinstance(value, type)}
+    return tuple(cls for cls in found if callable(getattr(cls, "generate_image", None)))
+
+
+class _Hook:
+    """What happens around the constructors. Only the outermost one counts: a constructor may call its base's."""
+
+    def __init__(
+        self,
+        options: Namespace,
+        before: Callable[[Build], None] | None,
+        after: Callable[[Any, Build], None] | None,
+    ) -> None:
+        self._options, self._before, self._after = options, before, after
+        self._building = False
+
+    def around(self, cls: type) -> Callable[..., None]:
+        original = cls.__init__  # type: ignore[misc]
+
+        @functools.wraps(original)
+        def init(model: Any, *args: Any, **kwargs: Any) -> None:
+            if self._building:
+                return original(model, *args, **kwargs)
+            build = _build(type(model), original, (model, *args), kwargs, self._options)
+            self._building = True
+            try:
+                if self._before is not None:
+                    self._before(build)
+                original(model, *args, **kwargs)
+                if build.model_path is not None:
+                    object.__setattr__(model, LOADED_AS, build.model_path)
+                if self._after is not None:
+                    self._after(model, build)
+            finally:
+                self._building = False
+
+        return init
+
+
+def _build(
+    cls: type, constructor: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any], options: Namespace
+) -> Build:
+    bound = inspect.signature(constructor).bind_partial(*args, **kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    return Build(
+        cls=cls,
+        model_config=given.get("model_config"),
+        model_path=given.get("model_path"),
+        lora_paths=tuple(given.get("lora_paths") or ()),
+        quantize=given.get("quantize"),
+        options=options,
+    )
+
+
+def _remembering(parse_args: Callable[..., Any], seen: Namespace) -> Callable[..., Any]:
+    """Parses as before, and lets `seen` share what came out: scripts fill in defaults of their own later."""
+
+    @functools.wraps(parse_args)
+    def parse(*args: Any, **kwargs: Any) -> Any:
+        parsed = parse_args(*args, **kwargs)
+        seen.__dict__ = parsed.__dict__
+        return parsed
+
+    return parse
+
+
+@contextmanager
+def _replaced(cls: type, name: str, value: Any) -> Iterator[None]:
+    """Puts a function into a class, and gives the class back as it was: what it inherits, it inherits again."""
+    own = vars(cls).get(name)
+    setattr(cls, name, value)
+    try:
+        yield
+    finally:
+        if own is None:
+            delattr(cls, name)
+        else:
+            setattr(cls, name, own)
+
+
+@contextmanager
+def _argv(arguments: list[str]) -> Iterator[None]:
+    """Puts the script's own command line where mflux also reads it by itself, past its parser."""
+    before = sys.argv
+    sys.argv = arguments
+    try:
+        yield
+    finally:
+        sys.argv = before
