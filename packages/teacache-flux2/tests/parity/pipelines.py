@@ -5,19 +5,16 @@ Loop, scheduler, callbacks, transformer and key-value cache are mflux's; words a
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
-import PIL.Image
 from mflux.models.common.config.model_config import ModelConfig
 from mflux.models.flux2.model.flux2_transformer.transformer import Flux2Transformer
 from mflux.models.flux2.variants.edit.flux2_klein_edit import Flux2KleinEdit
 from mflux.models.flux2.variants.txt2img.flux2_klein import Flux2Klein
 from mlx import nn
-from mlx.utils import tree_flatten, tree_unflatten
 
+from teacache.testing.materials import filled
 from teacache.testing.toys.scenes import WORD_WIDTH
 from teacache.testing.toys.standins import WordEncoder, WordTokenizer, pipeline_object
 from teacache_flux2.toy import Codec
@@ -44,19 +41,6 @@ class Encoder(WordEncoder):
         return self(input_ids)[:, :count]
 
 
-def filled(module: Any, dtype: mx.Dtype = mx.float32) -> Any:
-    """Random weights, the same at every call: matrices that keep the variance, scales near 1, small biases."""
-    values = []
-    for index, (name, value) in enumerate(tree_flatten(module.parameters())):
-        bound = (3 / value.shape[-1]) ** 0.5 if value.ndim == 2 else 0.1
-        noise = mx.random.uniform(-bound, bound, value.shape, key=mx.random.key(index))
-        is_scale = value.ndim == 1 and name.endswith("weight")
-        values.append((name, (1 + noise if is_scale else noise).astype(dtype)))
-    module.update(tree_unflatten(values))
-    mx.eval(module.parameters())
-    return module
-
-
 def _pipeline(cls: type, config: Any, dtype: mx.Dtype) -> Any:
     transformer: nn.Module = filled(Flux2Transformer(**SIZES), dtype)
     return pipeline_object(
@@ -77,12 +61,3 @@ def klein_edit(dtype: mx.Dtype = mx.float32) -> Any:
 def klein_edit_kv(dtype: mx.Dtype = mx.float32) -> Any:
     """Editing with the reference tokens in the first step alone; the key-value cache serves the others."""
     return _pipeline(Flux2KleinEdit, ModelConfig.flux2_klein_9b_kv(), dtype)
-
-
-def picture(folder: Path, *, side: int = SIDE, seed: int = 0) -> Path:
-    """A picture of coloured noise, saved once."""
-    path = folder / f"picture-{side}-{seed}.png"
-    if not path.exists():
-        coarse = np.random.default_rng(seed).integers(0, 255, (4, 4, 3), dtype=np.uint8)
-        PIL.Image.fromarray(coarse).resize((side, side)).save(path)
-    return path

@@ -5,20 +5,17 @@ Loop, scheduler, callbacks and transformer are mflux's; words and VAE stand in.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
-import PIL.Image
 import pytest
 from mflux.models.common.config.model_config import ModelConfig
 from mflux.models.qwen.model.qwen_transformer.qwen_transformer import QwenTransformer
 from mflux.models.qwen.variants.edit.qwen_image_edit import QwenImageEdit
 from mflux.models.qwen.variants.txt2img.qwen_image import QwenImage
 from mlx import nn
-from mlx.utils import tree_flatten, tree_unflatten
 
+from teacache.testing.materials import filled
 from teacache.testing.toys.scenes import WORD_WIDTH
 from teacache.testing.toys.standins import PictureCodec, WordEncoder, WordTokenizer, pipeline_object
 
@@ -56,19 +53,6 @@ class Codec(PictureCodec):
         return super().encode(image)[:, :, None]
 
 
-def filled(module: Any, dtype: mx.Dtype = mx.float32) -> Any:
-    """Random weights, the same at every call: matrices that keep the variance, scales near 1, small biases."""
-    values = []
-    for index, (name, value) in enumerate(tree_flatten(module.parameters())):
-        bound = (3 / value.shape[-1]) ** 0.5 if value.ndim == 2 else 0.1
-        noise = mx.random.uniform(-bound, bound, value.shape, key=mx.random.key(index))
-        is_scale = value.ndim == 1 and name.endswith("weight")
-        values.append((name, (1 + noise if is_scale else noise).astype(dtype)))
-    module.update(tree_unflatten(values))
-    mx.eval(module.parameters())
-    return module
-
-
 def _pipeline(cls: type, config: Any, dtype: mx.Dtype, **sizes: Any) -> Any:
     transformer: nn.Module = filled(QwenTransformer(**SIZES, **sizes), dtype)
     words, encoder = Words(), Encoder()
@@ -96,12 +80,3 @@ def qwen_image_edit(dtype: mx.Dtype = mx.float32) -> Any:
 def qwen_image_edit_2511(dtype: mx.Dtype = mx.float32) -> Any:
     """Editing as Edit-2511 does it: reference tokens keep the modulation of timestep 0."""
     return _pipeline(QwenImageEdit, ModelConfig.qwen_image_edit_2511(), dtype, zero_cond_t=True)
-
-
-def picture(folder: Path, *, side: int = SIDE, seed: int = 0) -> Path:
-    """A picture of coloured noise, saved once."""
-    path = folder / f"picture-{side}-{seed}.png"
-    if not path.exists():
-        coarse = np.random.default_rng(seed).integers(0, 255, (4, 4, 3), dtype=np.uint8)
-        PIL.Image.fromarray(coarse).resize((side, side)).save(path)
-    return path

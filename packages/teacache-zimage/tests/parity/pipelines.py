@@ -10,8 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
-import PIL.Image
 from mflux.models.common.config.model_config import ModelConfig
 from mflux.models.z_image.model.z_image_transformer.transformer import ZImageTransformer
 from mflux.models.z_image.variants.controlnet.control_types import ControlSpec, ControlType
@@ -19,8 +17,8 @@ from mflux.models.z_image.variants.controlnet.transformer_controlnet import ZIma
 from mflux.models.z_image.variants.controlnet.z_image_turbo_controlnet import ZImageTurboControlnet
 from mflux.models.z_image.variants.z_image import ZImage
 from mlx import nn
-from mlx.utils import tree_flatten, tree_unflatten
 
+from teacache.testing.materials import filled, picture
 from teacache.testing.toys.scenes import WORD_WIDTH, WORDS_PER_SCENE
 from teacache.testing.toys.standins import PictureCodec, WordEncoder, WordTokenizer, pipeline_object
 
@@ -51,19 +49,6 @@ class Encoder(WordEncoder):
 
     def __call__(self, input_ids: mx.array, attention_mask: mx.array | None = None) -> mx.array:
         return super().__call__(input_ids.reshape(-1, WORDS_PER_SCENE)).reshape(1, -1, WORD_WIDTH)
-
-
-def filled(module: Any, dtype: mx.Dtype = mx.float32) -> Any:
-    """Random weights, the same at every call: matrices that keep the variance, scales near 1, small biases."""
-    values = []
-    for index, (name, value) in enumerate(tree_flatten(module.parameters())):
-        bound = (3 / value.shape[-1]) ** 0.5 if value.ndim == 2 else 0.1
-        noise = mx.random.uniform(-bound, bound, value.shape, key=mx.random.key(index))
-        is_scale = value.ndim == 1 and name.endswith("weight")
-        values.append((name, (1 + noise if is_scale else noise).astype(dtype)))
-    module.update(tree_unflatten(values))
-    mx.eval(module.parameters())
-    return module
 
 
 def _pipeline(cls: type, config: Any, dtype: mx.Dtype, **attributes: Any) -> Any:
@@ -103,12 +88,3 @@ def z_image_turbo_controlnet(dtype: mx.Dtype = mx.float32) -> Any:
 def controls(folder: Path) -> list[ControlSpec]:
     """The edges of a picture."""
     return [ControlSpec(type=ControlType.canny, image_path=picture(folder))]
-
-
-def picture(folder: Path, *, side: int = SIDE, seed: int = 0) -> Path:
-    """A picture of coloured noise, saved once."""
-    path = folder / f"picture-{side}-{seed}.png"
-    if not path.exists():
-        coarse = np.random.default_rng(seed).integers(0, 255, (4, 4, 3), dtype=np.uint8)
-        PIL.Image.fromarray(coarse).resize((side, side)).save(path)
-    return path

@@ -10,36 +10,30 @@ class TestMine(AdapterConformance):
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import mlx.core as mx
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-import teacache
-from teacache.adapter import Adapter, Pipeline
 from teacache.calibration import load_calibrations
 from teacache.errors import AlreadyWrappedError, OptionError
 from teacache.plugins import find_adapter
-from teacache.stats import RunStats
 from teacache.testing.oracles import Subject, equivalence, neutrality
 from teacache.testing.spies import (
     LastBlockSpy,
-    Latents,
     expected_warnings,
-    record_latents,
     same,
     snapshot,
     transformer_of,
 )
+from teacache.testing.suite import ALTERNATE, AdapterSuite
 from teacache.tolerance import load_tolerance
-from teacache.wrapping import Handle
+
+__all__ = ["ALTERNATE", "AdapterConformance", "overrides"]
 
 Test = TypeVar("Test", bound=Callable[..., Any])
-
-ALTERNATE: dict[str, Any] = {"coefficients": [0.0, 0.0, 0.0, 0.0, 1.0], "threshold": 1.5}
-"""Gate options that reuse every other step whatever the signal: each step predicts a change of 1."""
 
 
 def overrides(reason: str) -> Callable[[Test], Test]:
@@ -58,68 +52,8 @@ def overrides(reason: str) -> Callable[[Test], Test]:
     return marked
 
 
-class AdapterConformance:
-    """Subclass it as ``class TestSomething`` with `adapter` and `make_model`.
-
-    Attributes:
-        adapter: the adapter under test.
-        installed: the adapter's package is installed, so that `wrap` finds it by itself.
-        steps: steps of a run; at least 6.
-        arguments: keyword arguments of `generate_image`, beside seed and number of steps.
-        variation: arguments of a second run that differs as far as the pipeline allows.
-    """
-
-    adapter: ClassVar[Adapter]
-    installed: ClassVar[bool] = True
-    steps: ClassVar[int] = 8
-    arguments: ClassVar[dict[str, Any]] = {}
-    variation: ClassVar[dict[str, Any]] = {}
-
-    def make_model(self) -> Any:
-        """Builds a small model, with the same weights every time."""
-        raise NotImplementedError
-
-    def generate(self, model: Any, handle: Handle | None = None, **overrides: Any) -> Latents:
-        """Makes one picture and returns the latents after each step, as float32.
-
-        The default drives mflux's `generate_image`. A model with a loop of your own overrides it; there `handle` is
-        the handle where the model is wrapped, to open the run with (`handle.run(sigmas)`).
-        """
-        return record_latents(model, **{"seed": 3, "num_inference_steps": self.steps, **self.arguments, **overrides})
-
-    # What the tests share.
-
-    @pytest.fixture(autouse=True)
-    def recordings_of_this_test_only(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Keeps recordings out of the user's data folder."""
-        monkeypatch.setenv("TEACACHE_DATA", str(tmp_path / "data"))
-
-    @pytest.fixture
-    def model(self) -> Any:
-        """A fresh model."""
-        return self.make_model()
-
-    def pipeline_of(self, model: Any) -> Pipeline:
-        """Returns the adapter's description of the model's class."""
-        pipeline = self.adapter.pipeline_for(type(model))
-        assert pipeline is not None, f"{self.adapter.name} does not list {type(model).__name__}"
-        return pipeline
-
-    def wrap(self, model: Any, **options: Any) -> Handle:
-        """Wraps as a user does; an adapter that is not installed is handed in."""
-        if not self.installed:
-            options["adapter"] = self.adapter
-        return teacache.wrap(model, **options)
-
-    def wrapped(
-        self, model: Any, *, overrides: dict[str, Any] | None = None, **options: Any
-    ) -> tuple[Latents, RunStats]:
-        """Makes one picture with a wrapped model and restores it."""
-        with expected_warnings(), self.wrap(model, **options) as handle:
-            latents = self.generate(model, handle, **(overrides or {}))
-            stats = handle.stats.last
-        assert stats is not None, "the run was not counted"
-        return latents, stats
+class AdapterConformance(AdapterSuite):
+    """Subclass it as ``class TestSomething`` with `adapter` and `make_model`; its attributes are `AdapterSuite`'s."""
 
     def subject_of(self, model: Any) -> Subject:
         """What the oracles look at: this model first, then fresh ones."""
@@ -132,9 +66,11 @@ class AdapterConformance:
             installed=self.installed,
         )
 
-    def eager(self, model: Any) -> dict[str, Any]:
-        """The option that makes this model run eagerly: pipelines with a predict function can be told to."""
-        return {"compile": False} if self.pipeline_of(model).factories else {}
+    def holds(self, model: Any, **arguments: Any) -> None:
+        """Shadow equals plain and reuse equals the reference with other arguments."""
+        self.arguments = {**self.arguments, **arguments}  # type: ignore[misc]
+        self.test_shadow_equals_plain_bit_for_bit(model)
+        self.test_reuse_equals_the_reference(model)
 
     # The tests.
 
