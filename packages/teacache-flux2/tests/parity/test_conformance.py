@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import pytest
 
 from teacache.testing.conformance import AdapterConformance
+from teacache.testing.materials import picture
 from teacache_flux2 import ADAPTER
 
-from .pipelines import ARGUMENTS, klein, klein_edit, klein_edit_kv, picture
+from .pipelines import ARGUMENTS, klein, klein_edit, klein_edit_kv
 
 
 class Conformance(AdapterConformance):

@@ -16,10 +16,11 @@ from teacache.adapter import BlockCall
 from teacache.boundary import Boundary
 from teacache.errors import CompileOptionError
 from teacache.testing.conformance import ALTERNATE
+from teacache.testing.materials import picture
 from teacache.testing.spies import compile_disabled, expected_warnings, record_latents, same
 from teacache_flux2 import modulated_input
 
-from .pipelines import ARGUMENTS, klein, klein_edit, klein_edit_kv, picture
+from .pipelines import ARGUMENTS, klein, klein_edit, klein_edit_kv
 
 TARGET, REFERENCE = 16, 16
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from teacache.testing.hunting import Hunt
+from teacache.testing.materials import picture
 from teacache.testing.models import toy_subject
 from teacache.testing.oracles import Subject
 from teacache.testing.planted import BUGS, Bug
 from teacache_flux2 import ADAPTER
 
-from .pipelines import ARGUMENTS, klein, klein_edit, picture
+from .pipelines import ARGUMENTS, klein, klein_edit
 
 SMALL = {**ARGUMENTS, "height": 32, "width": 48}
 

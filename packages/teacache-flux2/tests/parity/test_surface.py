@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from teacache.testing.materials import picture
 from teacache.testing.oracles import Subject, drift
 from teacache.testing.oracles.surface import check_surface
 from teacache_flux2 import ADAPTER
 
-from .pipelines import ARGUMENTS, klein, klein_edit, picture
+from .pipelines import ARGUMENTS, klein, klein_edit
 
 
 def subject(name: str, folder: Path) -> Subject:

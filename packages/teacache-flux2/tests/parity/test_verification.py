@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import teacache
+from teacache.testing.materials import picture
 from teacache.testing.spies import expected_warnings, record_latents, same
 
-from .pipelines import ARGUMENTS, klein, klein_edit_kv, picture
+from .pipelines import ARGUMENTS, klein, klein_edit_kv
 
 
 @pytest.mark.parametrize("make", [klein, klein_edit_kv])

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import pytest
 
 from teacache.testing.conformance import AdapterConformance
+from teacache.testing.materials import picture
 from teacache_qwen import ADAPTER
 
-from .pipelines import ARGUMENTS, NEEDS_2511, PROMPT, picture, qwen_image, qwen_image_edit, qwen_image_edit_2511
+from .pipelines import ARGUMENTS, NEEDS_2511, PROMPT, qwen_image, qwen_image_edit, qwen_image_edit_2511
 
 
 class Conformance(AdapterConformance):

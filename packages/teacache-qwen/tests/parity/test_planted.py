@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from teacache.testing.hunting import Hunt
+from teacache.testing.materials import picture
 from teacache.testing.oracles import Subject
 from teacache.testing.planted import BUGS, Bug
 from teacache_qwen import ADAPTER
 
-from .pipelines import ARGUMENTS, picture, qwen_image, qwen_image_edit
+from .pipelines import ARGUMENTS, qwen_image, qwen_image_edit
 
 SMALL = {**ARGUMENTS, "height": 32, "width": 48}
 

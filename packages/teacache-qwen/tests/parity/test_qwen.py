@@ -13,10 +13,11 @@ from teacache.adapter import BlockCall
 from teacache.boundary import Boundary
 from teacache.errors import BranchWarning, CompileOptionError
 from teacache.testing.conformance import ALTERNATE
+from teacache.testing.materials import picture
 from teacache.testing.spies import expected_warnings, record_latents
 from teacache_qwen import modulated_input
 
-from .pipelines import ARGUMENTS, NEEDS_2511, picture, qwen_image, qwen_image_edit, qwen_image_edit_2511
+from .pipelines import ARGUMENTS, NEEDS_2511, qwen_image, qwen_image_edit, qwen_image_edit_2511
 
 TARGET, REFERENCE = 16, 16
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from teacache.testing.materials import picture
 from teacache.testing.oracles import Subject, drift
 from teacache.testing.oracles.surface import check_surface
 from teacache_qwen import ADAPTER
 
-from .pipelines import ARGUMENTS, picture, qwen_image, qwen_image_edit
+from .pipelines import ARGUMENTS, qwen_image, qwen_image_edit
 
 
 def subject(name: str, folder: Path) -> Subject:

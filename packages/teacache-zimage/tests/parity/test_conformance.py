@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import pytest
 
 from teacache.testing.conformance import AdapterConformance
+from teacache.testing.materials import picture
 from teacache_zimage import ADAPTER
 
-from .pipelines import ARGUMENTS, PROMPT, controls, picture, z_image, z_image_turbo, z_image_turbo_controlnet
+from .pipelines import ARGUMENTS, PROMPT, controls, z_image, z_image_turbo, z_image_turbo_controlnet
 
 
 class Conformance(AdapterConformance):
