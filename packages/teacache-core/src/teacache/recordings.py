@@ -42,6 +42,7 @@ class Recorder:
         computed_steps: int | None,
         max_reuse: int,
         curve: Sequence[float] | None,
+        curve_of: str | None = None,
     ) -> Choice:
         """Plans a run for a wished speed, or records it where nothing is known yet.
 
@@ -51,6 +52,7 @@ class Recorder:
             computed_steps: how many steps are computed.
             max_reuse: most steps in a row that are carried.
             curve: a published change curve for exactly these steps; used until there is a recording.
+            curve_of: the calibration that it is from.
         """
         wished = computed_steps if computed_steps is not None else math.floor(info.steps / (speedup or 1.0))
         count = max(min(wished, info.steps), fewest_computed(info.steps, max_reuse))
@@ -71,10 +73,18 @@ class Recorder:
             return self.planned(info, plan, origin, warnings)
         if curve is not None:
             plan = plan_given(plan_from_curve(curve, computed_steps=count, max_reuse=max_reuse), info.steps)
-            return self.planned(info, plan, "plan from the published change curve", warnings)
+            return self.planned(info, plan, "plan from the published change curve", warnings, calibration=curve_of)
         return self._recorded(key, info, count, warnings)
 
-    def planned(self, info: RunInfo, plan: Plan, origin: str, warnings: Sequence[TeaCacheWarning] = ()) -> Choice:
+    def planned(
+        self,
+        info: RunInfo,
+        plan: Plan,
+        origin: str,
+        warnings: Sequence[TeaCacheWarning] = (),
+        *,
+        calibration: str | None = None,
+    ) -> Choice:
         """Follows a plan."""
         expected = "" if plan.expected_error is None else f", expected error {plan.expected_error:.2%}"
         return Choice(
@@ -82,6 +92,7 @@ class Recorder:
             summary=f"{origin}{expected}",
             checkpoint=self.identity.checkpoint,
             identity=self.identity.level,
+            calibration=calibration,
             warnings=tuple(warnings),
         )
 

@@ -126,7 +126,7 @@ class Selection:
         checkpoint: str | None,
         warning: TeaCacheWarning | None = None,
     ) -> Choice:
-        options, shadow = self.options, self.options.mode == "shadow"
+        options, known, shadow = self.options, self.identity.calibration, self.options.mode == "shadow"
         threshold = options.threshold if options.threshold is not None or numbers is None else numbers.threshold
         policy = None if numbers is None else self._gate(info.steps, numbers, threshold or 0.0)
         linear = options.reconstruction == "linear"
@@ -137,7 +137,8 @@ class Selection:
             threshold=threshold if policy is not None else None,
             checkpoint=checkpoint,
             identity=self.identity.level,
-            distilled=self.identity.calibration is not None and self.identity.calibration.distilled,
+            calibration=None if checkpoint is None or known is None else f"{known.checkpoint} ({known.status})",
+            distilled=known is not None and known.distilled,
             warnings=() if warning is None or shadow else (warning,),
             explain=not shadow and warning is None,
             note=None if warning is None else str(warning).partition(" Nothing is reused")[0],
@@ -174,6 +175,7 @@ class Selection:
             computed_steps=options.computed_steps,
             max_reuse=options.max_reuse,
             curve=curve,
+            curve_of=None if curve is None or calibration is None else f"{calibration.checkpoint} (published)",
         )
 
 

@@ -35,6 +35,7 @@ class Choice:
         threshold: the gate's threshold, for the explanation of a run that reused nothing.
         checkpoint: whose numbers are used.
         identity: how surely the model holds it.
+        calibration: the calibration whose numbers are used, with its status.
         distilled: the checkpoint is made for a few steps.
         warnings: what the user must know before the run; each text is given once.
         explain: a run that reuses nothing is worth a warning.
@@ -47,6 +48,7 @@ class Choice:
     threshold: float | None = None
     checkpoint: str | None = None
     identity: str | None = None
+    calibration: str | None = None
     distilled: bool = False
     warnings: tuple[TeaCacheWarning, ...] = ()
     explain: bool = True
@@ -63,6 +65,7 @@ class Session:
         compile: the user's choice, see `teacache.wrap`.
         on_step: called with each record.
         verify: compares traced and untouched path on the first call of a step; None: nobody asked for it.
+        packages: the distribution that brings the adapter, for the pictures' metadata.
     """
 
     def __init__(
@@ -73,8 +76,10 @@ class Session:
         compile: bool | None = None,
         on_step: OnStep | None = None,
         verify: Callable[[Callable[[int | None], Pieces], RunInfo, Args, Kwargs], None] | None = None,
+        packages: tuple[str, ...] = (),
     ) -> None:
         self.stats = Stats()
+        self.packages = packages
         self.closed = False
         self._boundary = boundary
         self._choose = choose
@@ -121,6 +126,8 @@ class Session:
             policy=choice.summary,
             checkpoint=choice.checkpoint,
             identity=choice.identity,
+            threshold=choice.threshold,
+            calibration=choice.calibration,
             target_tokens=run.target,
             why_nothing=choice.note
             or explain_nothing_reused(run.records, threshold=choice.threshold, distilled=choice.distilled),

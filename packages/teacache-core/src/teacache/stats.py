@@ -54,6 +54,8 @@ class RunStats:
         policy: what decided, in a few words ("gate at threshold 0.17").
         checkpoint: whose numbers were used; None where none were.
         identity: how surely the model holds that checkpoint (``exact``, ``declared``, ``unknown``).
+        threshold: the gate's; None where no gate decided.
+        calibration: the calibration whose numbers decided, with its status; None where recorded or own ones did.
         target_tokens: how many image tokens residual and signal are taken on; None for all.
         why_nothing: why no step was reused, with what would help; None where some were.
     """
@@ -63,6 +65,8 @@ class RunStats:
     policy: str
     checkpoint: str | None = None
     identity: str | None = None
+    threshold: float | None = None
+    calibration: str | None = None
     target_tokens: int | None = None
     why_nothing: str | None = None
 

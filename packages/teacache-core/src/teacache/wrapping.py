@@ -182,7 +182,7 @@ def wrap(
     from teacache.fingerprint import fingerprint
     from teacache.hosts import host_for
     from teacache.options import Options
-    from teacache.plugins import find_adapter
+    from teacache.plugins import adapters, find_adapter
     from teacache.selection import Selection
     from teacache.session import Session
     from teacache.verification import Verifier
@@ -219,7 +219,14 @@ def wrap(
     )
     boundary = Boundary(found.body, found.signal, batch=found.branches_in_batch)
     verifier = Verifier(found) if verify else None
-    session = Session(boundary, selection.choose, compile=compile, on_step=on_step, verify=verifier)
+    session = Session(
+        boundary,
+        selection.choose,
+        compile=compile,
+        on_step=on_step,
+        verify=verifier,
+        packages=tuple(row.package for row in adapters() if row.adapter is found),
+    )
     for warning in _warnings(selection.identity, options, found, host):
         session.warn(warning)
     changes = Changes()

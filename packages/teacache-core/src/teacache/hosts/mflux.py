@@ -18,9 +18,9 @@ from teacache.adapter import Pipeline
 from teacache.changes import Changes
 from teacache.errors import AdapterDescriptionError, AlreadyWrappedError, TransformerReplacedWarning
 from teacache.hosts import LOADED_AS, Names, names_from_config
+from teacache.report.metadata import KEY, metadata
 from teacache.run import RunInfo
 from teacache.session import Session
-from teacache.stats import RunStats
 from teacache.velocity import VelocityRun
 
 OURS = "__teacache__"
@@ -94,9 +94,10 @@ class _Callback:
     def call_in_loop(self, t: int, seed: int, prompt: str, latents: mx.array, config: Any, time_steps: Any) -> None:
         self._session.end_step(t, latents)
         run = self._session.run
-        if run is not None and time_steps is not None:
+        show = getattr(time_steps, "set_postfix_str", None)  # tqdm's, or whatever a callback puts in its place
+        if run is not None and show is not None:
             reused = sum(record.action == "reuse" for record in run.records)
-            time_steps.set_postfix_str(f"computed {len(run.records) - reused}, reused {reused}", refresh=False)
+            show(f"computed {len(run.records) - reused}, reused {reused}", refresh=False)
 
     def call_after_loop(self, seed: int, prompt: str, latents: mx.array, config: Any) -> None:
         self._session.end()
@@ -129,18 +130,6 @@ def _step(original: Callable[..., Any], run: VelocityRun) -> Callable[..., Any]:
         return original(**{**kwargs, "noise": run.velocity(kwargs["noise"])})
 
     return step
-
-
-def _metadata(stats: RunStats) -> dict[str, Any]:
-    """What made the picture, for mflux's image metadata."""
-    return {
-        "version": version("teacache-core"),
-        "policy": stats.policy,
-        "computed_steps": [record.step for record in stats.records if record.action == "compute"],
-        "steps": len(stats.records),
-        "checkpoint": stats.checkpoint,
-        "identity": stats.identity,
-    }
 
 
 def _original(model: Any, name: str) -> Callable[[], Callable[..., Any]]:
@@ -179,7 +168,8 @@ def _generate_image(model: Any, session: Session) -> Callable[..., Any]:
         finally:
             session.abort()
         if stats is not None and stats.reused and hasattr(image, "generation_parameters"):
-            image.generation_parameters = {**(image.generation_parameters or {}), "teacache": _metadata(stats)}
+            made = metadata(stats, (*session.packages, "mflux", "mlx"))
+            image.generation_parameters = {**(image.generation_parameters or {}), KEY: made}
         return image
 
     functools.update_wrapper(generate_image, type(model).generate_image)
