@@ -122,8 +122,15 @@ def test_the_surface_says_what_changed() -> None:
     assert [check.says for check in failed] == ["Swapped: block arguments was 0, 1; it is now time, tokens."]
 
 
-class Silent(AdapterConformance):
-    """A suite that takes a test out without a word, and replaces one with a reason."""
+class Hollow:
+    """A mixin that makes every test of the suite look at an untouched model."""
+
+    def wrapped(self, model: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+
+class Silent(Hollow, AdapterConformance):  # type: ignore[misc]
+    """A suite that takes a test out without a word, one by a mixin, and replaces one with a reason."""
 
     adapter = ADAPTER
 
@@ -135,11 +142,17 @@ class Silent(AdapterConformance):
 
 
 def test_a_silent_override_fails() -> None:
-    """Red when an adapter can take a test out of the suite and nobody hears of it."""
-    with pytest.raises(AssertionError, match=r"^Silent.test_two_models_do_not_meet replace"):
+    """Red when an adapter can take a test out of the suite, itself or by a mixin, and nobody hears of it."""
+    with pytest.raises(AssertionError, match=r"^Silent.test_two_models_do_not_meet, Hollow.wrapped replace"):
         Silent().test_no_test_is_overridden_in_silence()
     with pytest.raises(OptionError, match="no reason"):
         overrides(" ")
+
+
+def test_the_watchman_cannot_be_replaced() -> None:
+    """Red when the test that finds silent overrides can be overridden in silence."""
+    with pytest.raises(OptionError, match="keeps the suite whole"):
+        type("Deaf", (AdapterConformance,), {"test_no_test_is_overridden_in_silence": lambda self: None})
 
 
 @pytest.fixture

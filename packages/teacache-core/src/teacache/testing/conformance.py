@@ -72,19 +72,27 @@ class AdapterConformance(AdapterSuite):
         self.test_shadow_equals_plain_bit_for_bit(model)
         self.test_reuse_equals_the_reference(model)
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Keeps the test that looks for silent overrides from being one."""
+        super().__init_subclass__(**given)
+        if cls.test_no_test_is_overridden_in_silence is not AdapterConformance.test_no_test_is_overridden_in_silence:
+            raise OptionError(
+                f"{cls.__name__} replaces test_no_test_is_overridden_in_silence, which keeps the suite whole. "
+                'Give the others a reason instead: @teacache.testing.conformance.overrides("the reason").'
+            )
+
     # The tests.
 
     def test_no_test_is_overridden_in_silence(self) -> None:
-        """Red when a class replaces a test of this suite, or takes one out, without `overrides("why")`."""
+        """Red when a class or a mixin replaces a test, or what tests share, without `overrides("why")`."""
         silent = [
             f"{cls.__name__}.{name}"
-            for cls in type(self).__mro__
-            if issubclass(cls, AdapterConformance) and cls is not AdapterConformance
+            for cls in type(self).__mro__[: type(self).__mro__.index(AdapterConformance)]
             for name, value in vars(cls).items()
-            if name in _TESTS and not getattr(value, "overrides_because", None)
+            if name in _KEPT and not getattr(value, "overrides_because", None)
         ]
         assert not silent, (
-            f"{', '.join(silent)} replace tests that every adapter passes. Say why, above the method: "
+            f"{', '.join(silent)} replace what every adapter is tested with. Say why, above the method: "
             '@teacache.testing.conformance.overrides("the reason").'
         )
 
@@ -238,4 +246,6 @@ class AdapterConformance(AdapterSuite):
         assert load_tolerance(self.adapter.tolerance).adapter == self.adapter.name
 
 
-_TESTS = frozenset(name for name in vars(AdapterConformance) if name.startswith("test_"))
+_SHARED = ("recordings_of_this_test_only", "model", "pipeline_of", "wrap", "wrapped", "subject_of", "eager")
+_KEPT = frozenset(name for name in vars(AdapterConformance) if name.startswith("test_")) | {*_SHARED}
+"""Tests, and what they share: a test that wraps nothing, or another model, is taken out as well."""
