@@ -21,7 +21,7 @@ GROUP = "teacache"
 DISABLE = "TEACACHE_DISABLE"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class InstalledAdapter:
     """An adapter as it was found.
 
@@ -53,9 +53,45 @@ class InstalledAdapter:
             return str(self.error)
         return f"{type(self.error).__name__}: {self.error}".partition("\n")[0]
 
+    def __repr__(self) -> str:
+        """What `teacache adapters` says of it; the description itself is in `adapter`."""
+        why = f" ({self.reason})" if self.reason else ""
+        return f"<InstalledAdapter {self.name} of {self.package} {self.version}: {self.status}{why}>"
+
+
+class InstalledAdapters(tuple[InstalledAdapter, ...]):
+    """What is installed: a tuple that prints as a table."""
+
+    __slots__ = ()
+
+    _HEADINGS = ("adapter", "package", "status", "pipelines")
+
+    def __repr__(self) -> str:
+        """A table in lines."""
+        from teacache.report.notebook import table_text
+
+        return table_text(self._HEADINGS, self._rows()) if self else "no adapter is installed"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table."""
+        from teacache.report.notebook import table_html
+
+        return table_html(self._HEADINGS, self._rows())
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                row.name,
+                f"{row.package} {row.version}",
+                f"{row.status}: {row.reason}" if row.reason else row.status,
+                ", ".join(pipeline.name for pipeline in row.adapter.pipelines) if row.adapter else "",
+            )
+            for row in self
+        ]
+
 
 @functools.cache
-def discover() -> tuple[InstalledAdapter, ...]:
+def discover() -> InstalledAdapters:
     """Returns all adapters in the order of their names. Each plugin is imported once per process; none can raise."""
     disabled = {name.strip() for name in os.environ.get(DISABLE, "").split(",")}
     found: list[InstalledAdapter] = []
@@ -67,7 +103,7 @@ def discover() -> tuple[InstalledAdapter, ...]:
         else:
             known = [row.adapter for row in found]
             found += (row for row in _rows(package, version, entry_point) if not _is_among(row.adapter, known))
-    return tuple(sorted(found, key=lambda row: (row.name, row.package)))
+    return InstalledAdapters(sorted(found, key=lambda row: (row.name, row.package)))
 
 
 def canonical(package: str) -> str:

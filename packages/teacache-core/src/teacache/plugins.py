@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from teacache.adapter import CONTRACT, Adapter, Pipeline
-from teacache.discovery import DISABLE, InstalledAdapter, canonical, discover
+from teacache.discovery import DISABLE, InstalledAdapter, InstalledAdapters, canonical, discover
 from teacache.errors import (
     AdapterNotInstalledError,
     AmbiguousAdapterError,
@@ -24,8 +24,8 @@ from teacache.errors import (
 __all__ = ["InstalledAdapter", "adapters", "clear_cache", "find_adapter", "get_adapter"]
 
 
-def adapters() -> tuple[InstalledAdapter, ...]:
-    """Returns what is installed: name, package, version, and whether it works or why not."""
+def adapters() -> InstalledAdapters:
+    """Returns what is installed: name, package, version, and whether it works or why not. It prints as a table."""
     return discover()
 
 

@@ -44,7 +44,7 @@ class StepRecord:
     branches: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunStats:
     """One finished run.
 
@@ -105,8 +105,18 @@ class RunStats:
             return f"{speed} ({self.policy})"
         return f"0 of {len(self.records)} steps reused: {self.why_nothing or 'the policy asked for none'}"
 
+    def __repr__(self) -> str:
+        """The same, as a notebook or a prompt shows it; `records` has the steps."""
+        return f"<RunStats {self}>"
 
-@dataclass(slots=True)
+    def _repr_html_(self) -> str:
+        """For notebooks: the line, and a cell for each step."""
+        from teacache.report.notebook import run_html
+
+        return run_html(self)
+
+
+@dataclass(slots=True, repr=False)
 class Stats:
     """The finished runs of a handle; a run that broke off is not among them."""
 
@@ -124,6 +134,16 @@ class Stats:
     def __str__(self) -> str:
         """One line for the last run."""
         return str(self.last) if self.runs else "no run has finished yet"
+
+    def __repr__(self) -> str:
+        """How many runs there were, and the last one's line."""
+        return f"<Stats of {len(self.runs)} runs: {self}>" if self.runs else f"<Stats: {self}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: all runs, the last one first."""
+        from teacache.report.notebook import runs_html
+
+        return runs_html(self.runs)
 
 
 def explain_nothing_reused(records: Sequence[StepRecord], *, threshold: float | None, distilled: bool) -> str | None:

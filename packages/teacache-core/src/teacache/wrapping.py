@@ -15,7 +15,6 @@ from teacache.errors import (
     NoCalibrationWarning,
     OptionError,
     TeaCacheWarning,
-    UnknownModelError,
     UntestedVersionWarning,
 )
 
@@ -121,6 +120,14 @@ class Handle:
         state = "restored" if self._session.closed else f"{len(self.stats.runs)} runs"
         return f"<teacache.Handle {self.adapter.name} {self.identity.checkpoint or 'unknown checkpoint'}: {state}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the model and all runs, the last one first."""
+        from html import escape
+
+        from teacache.report.notebook import runs_html
+
+        return f"<div><div>{escape(repr(self))}</div>{runs_html(self.stats.runs)}</div>"
+
 
 def wrap(
     model: Any,
@@ -180,6 +187,7 @@ def wrap(
     from teacache.boundary import Boundary
     from teacache.changes import Changes
     from teacache.fingerprint import fingerprint
+    from teacache.given import check_given
     from teacache.hosts import host_for
     from teacache.options import Options
     from teacache.plugins import adapters, find_adapter
@@ -187,11 +195,7 @@ def wrap(
     from teacache.session import Session
     from teacache.verification import Verifier
 
-    if isinstance(model, type):
-        raise UnknownModelError(
-            f"wrap({model.__name__}) was given the class; expected an object of it. Build the model first, then wrap "
-            "that."
-        )
+    check_given(model, adapter)
     options = Options(
         threshold=threshold,
         coefficients=coefficients,

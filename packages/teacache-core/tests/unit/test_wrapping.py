@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -71,6 +72,33 @@ def test_impossible_options_are_refused(options: dict[str, Any], error: type[Exc
         wrap(model, **options)
     assert type(raised.value) is error
     assert snapshot(model, ADAPTER, ADAPTER.pipelines[0]) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (None, r"wrap\(None\) was given"),
+        ("flux2-klein-4b", "was given a name"),
+        (Path("weights"), "was given a name"),
+        ([Denoiser], "one at a time"),
+        (Denoiser, "was given the class"),
+    ],
+    ids=["nothing", "a name", "a path", "a list", "a class"],
+)
+def test_what_is_no_pipeline_is_named(given: object, says: str) -> None:
+    """Red when a common mistake is answered with a list of adapters, or with an AttributeError."""
+    with pytest.raises(UnknownModelError, match=says):
+        teacache.wrap(given)
+
+
+def test_a_transformer_is_told_from_its_pipeline() -> None:
+    """Red when the transformer is wrapped in the pipeline's place, or one that an adapter lists itself is refused."""
+    inner = dataclasses.replace(
+        ADAPTER, pipelines=(teacache.Pipeline(cls="teacache.testing.denoiser:Holder", transformer="model"),)
+    )
+    with pytest.raises(UnknownModelError, match=r"not its transformer.*Holder|Holder.*not its transformer"):
+        teacache.wrap(Denoiser(), adapter=inner)
+    teacache.wrap(Denoiser(), adapter=ADAPTER).restore()
 
 
 def test_an_object_that_nobody_describes_is_named() -> None:
