@@ -15,6 +15,7 @@ from teacache.cli import (
     calibrate,
     calibrations,
     check,
+    compare,
     demo,
     doctor,
     run_mflux,
@@ -33,6 +34,7 @@ _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 app = typer.Typer(name="teacache", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command(epilog=examples(*demo.EXAMPLES))(demo.demo)
 app.command(epilog=examples(*run_mflux.EXAMPLES), context_settings=run_mflux.SETTINGS)(run_mflux.run)
+app.command(epilog=examples(*compare.EXAMPLES))(compare.compare)
 app.command(epilog=examples(*adapters.EXAMPLES))(adapters.adapters)
 app.command(epilog=examples(*check.EXAMPLES))(check.check)
 app.command(epilog=examples(*doctor.EXAMPLES))(doctor.doctor)
