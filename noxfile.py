@@ -105,6 +105,24 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def docs(session: nox.Session) -> None:
+    """The documentation's site into build/site, warnings as errors; then what its pages tell to run, where it is slow."""
+    install(session, ADAPTERS, "test", "docs")
+    session.run("python", ".ci/supported_models.py", "--check")
+    session.run("mkdocs", "build", "--strict", "-f", ".ci/mkdocs.yml", env={"NO_MKDOCS_2_WARNING": "1"})
+    session.run("python", ".ci/check_site.py", "build/site")
+    told = (f"{CORE.dir}/tests/unit/test_docs_listed.py", f"{CORE.dir}/tests/quality/test_docs_run.py")
+    session.run("pytest", "-m", "slow or not slow", *told, *session.posargs, env=runtime_env(session))
+
+
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Wheels and source distributions into build/dist, looked into and tried in clean environments. Needs uv."""
+    session.install("packaging", "uv")
+    session.run("python", ".ci/check_wheels.py", *session.posargs)
+
+
+@nox.session(default=False)
 def lint(session: nox.Session) -> None:
     """Ruff's rules and format, mypy's strict mode on all sources, and the two copies of the overrides."""
     install(session, [CORE], "test", "lint")
