@@ -1,4 +1,7 @@
-"""What works on this machine, and what to do about what does not. For `teacache doctor`. Must not import mflux."""
+"""What works on this machine, and what to do about what does not. For `teacache doctor`.
+
+Imports mflux only to see whether it can be imported, inside a function.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,9 @@ from typing import Literal
 from teacache.adapter import Adapter
 from teacache.calibration import load_calibrations
 from teacache.discovery import DISABLE, InstalledAdapter
-from teacache.errors import CalibrationError, ToleranceError
+from teacache.errors import CalibrationError, KernelError, ToleranceError
 from teacache.plugins import adapters
+from teacache.store import Store
 from teacache.tolerance import load_tolerance
 
 OLDEST_PYTHON = (3, 11)
@@ -40,7 +44,7 @@ class Finding:
 
 
 def diagnose() -> list[Finding]:
-    """Looks at everything that a wrapped model needs. Loads MLX, no model and not mflux."""
+    """Looks at everything that a wrapped model needs. Loads MLX and mflux's classes, no model."""
     backend = _mlx()
     rows = adapters()
     working = backend.status == "ok"
@@ -51,6 +55,7 @@ def diagnose() -> list[Finding]:
         _host(rows),
         *(replace(finding, plugin=True) for row in rows for finding in _adapter(row)),
         *([] if rows else [_none()]),
+        _recordings(),
     ]
 
 
@@ -64,19 +69,24 @@ def _python() -> Finding:
 def _mlx() -> Finding:
     """MLX imports and computes. Its Linux wheel brings no backend of its own."""
     on_linux = sys.platform.startswith("linux")
-    remedy = "Run: pip install 'mlx[cpu]'" if on_linux else "Run: pip install --upgrade mlx"
+    installed = _version("mlx")
+    remedy = "Run: pip install --upgrade mlx"
+    if on_linux:
+        # The same version: mflux allows one minor version of MLX only.
+        pin = "" if installed is None else f"=={installed}"
+        remedy = f"Run: pip install 'mlx[cpu]{pin}' (with an NVIDIA GPU: 'mlx[cuda13]{pin}')"
     try:
         import mlx.core as mx
 
         right = bool((mx.arange(4).sum() == 6).item())
         device = mx.default_device().type.name
     except (ImportError, OSError, RuntimeError) as error:
-        missing = "has no backend" if on_linux and _version("mlx") else "does not load"
+        missing = "has no backend" if on_linux and installed else "does not load"
         return Finding(name="MLX", status="fault", says=f"MLX {missing} ({error})", remedy=remedy)
     if not right:
         return Finding(name="MLX", status="fault", says="MLX adds wrongly", remedy=remedy)
     metal = "" if on_linux or device == "gpu" else "; Metal is not available"
-    return Finding(name="MLX", status="ok", says=f"{_version('mlx')}, device {device}{metal}")
+    return Finding(name="MLX", status="ok", says=f"{installed}, device {device}{metal}")
 
 
 def _compile() -> Finding:
@@ -140,7 +150,9 @@ def _adapter(row: InstalledAdapter) -> Iterator[Finding]:
         yield Finding(name=row.name, status="note", says=f"{where}: {row.reason}", remedy=remedy)
         return
     if row.adapter is None or row.status != "working":
-        remedy = f"Run: pip install --upgrade --force-reinstall {row.package}"
+        again = f"Run: pip install --upgrade --force-reinstall {row.package}"
+        repair = "" if row.status == "incompatible" else f"{again}. "  # the reason has the line already
+        remedy = f"{repair}To leave it out: export {DISABLE}={row.name}"
         yield Finding(name=row.name, status="fault", says=f"{where} is {row.status}: {row.reason}", remedy=remedy)
         return
     try:
@@ -150,6 +162,11 @@ def _adapter(row: InstalledAdapter) -> Iterator[Finding]:
         remedy = f"Run: pip install --upgrade --force-reinstall {row.package}"
         yield Finding(name=row.name, status="fault", says=f"{where}: {error}", remedy=remedy)
         return
+    unloadable = _unloadable(row.adapter)
+    if unloadable is not None:
+        remedy = f"Run: pip install --upgrade {row.package} mflux"
+        yield Finding(name=row.name, status="fault", says=f"{where}: {unloadable}", remedy=remedy)
+        return
     with_gate = sum(one.gate is not None for one in known)
     bound = "no tolerance" if tolerance is None else f"tolerance {tolerance.status}"
     yield Finding(
@@ -157,6 +174,36 @@ def _adapter(row: InstalledAdapter) -> Iterator[Finding]:
         status="ok",
         says=f"{where}: {len(known)} checkpoints known, {with_gate} with a polynomial; {bound}",
     )
+
+
+def _unloadable(adapter: Adapter) -> str | None:
+    """Why one of the pipelines of mflux cannot be imported; None where all can, or mflux is missing."""
+    if adapter.host != "mflux" or _version("mflux") is None:
+        return None
+    from teacache.testing.models import find_class
+
+    for pipeline in adapter.pipelines:
+        try:
+            find_class(pipeline.cls)
+        except Exception as error:  # noqa: BLE001 - what it imports may raise anything
+            return f"{pipeline.name} cannot be imported ({type(error).__name__}: {error})".replace("\n", " ")
+    return None
+
+
+def _recordings() -> Finding:
+    """The recordings of the user's own models."""
+    store = Store()
+    try:
+        found = [recording for _, recording in store.all()]
+    except OSError as error:
+        remedy = "Set TEACACHE_DATA to a folder that can be read and written."
+        return Finding(name="recordings", status="note", says=f"{store.folder}: {error}", remedy=remedy)
+    damaged = sum(isinstance(one, KernelError) for one in found)
+    says = f"{len(found) - damaged} in {store.folder}"
+    if damaged:
+        remedy = "Run: teacache calibrations list"
+        return Finding(name="recordings", status="note", says=f"{says}, {damaged} cannot be read", remedy=remedy)
+    return Finding(name="recordings", status="ok", says=says)
 
 
 def _none() -> Finding:

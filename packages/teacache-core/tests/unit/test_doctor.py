@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any
 
 import mlx.core as mx
@@ -17,6 +18,7 @@ from teacache.cli import main
 from teacache.diagnosis import Finding, diagnose
 from teacache.discovery import InstalledAdapter
 from teacache.errors import OptionError
+from teacache.store import Store
 from teacache.testing import scenario
 from teacache.testing.denoiser import ADAPTER
 from teacache.testing.scenario import BASELINE, VARIABLES, Picture, Row, moved
@@ -50,7 +52,12 @@ def test_a_sound_machine_has_no_fault(installed: list[InstalledAdapter], capsys:
     ("row", "status", "says", "remedy"),
     [
         (InstalledAdapter("a", "p", "1", "disabled"), "note", "TEACACHE_DISABLE names it", "Take 'a' out"),
-        (InstalledAdapter("a", "p", "1", "broken", error=ImportError("gone")), "fault", "ImportError: gone", "pip"),
+        (
+            InstalledAdapter("a", "p", "1", "broken", error=ImportError("gone")),
+            "fault",
+            "ImportError: gone",
+            "DISABLE=a",
+        ),
         (
             InstalledAdapter("a", "p", "1", "working", replace(ADAPTER, name="a", tolerance="nowhere:tolerance.toml")),
             "fault",
@@ -83,8 +90,29 @@ def test_a_missing_backend_names_the_extra(
     monkeypatch.setattr(sys, "platform", "linux")
     assert main(["doctor", "--json"]) == 1
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["MLX"]["status"] == "fault" and "mlx[cpu]" in rows["MLX"]["remedy"]
+    assert rows["MLX"]["status"] == "fault" and f"'mlx[cpu]=={version('mlx')}'" in rows["MLX"]["remedy"]
     assert "mx.compile" not in rows
+
+
+def test_a_pipeline_that_cannot_be_imported_is_a_fault(
+    installed: list[InstalledAdapter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when an mflux that is installed and breaks on import, or has no such class any more, is called sound."""
+    pipelines = (replace(ADAPTER.pipelines[0], cls="teacache.testing:Nothing"),)
+    adapter = replace(ADAPTER, name="a", host="mflux", host_versions=("0.21", "0.24"), pipelines=pipelines)
+    installed.append(InstalledAdapter("a", "p", "1", "working", adapter))
+    monkeypatch.setattr(diagnosis, "_version", {"mflux": "0.24.0"}.get)
+    assert found("a").status == "fault"
+    assert "Nothing cannot be imported" in found("a").says and "--upgrade p mflux" in found("a").remedy
+
+
+def test_the_recordings_are_counted(installed: list[InstalledAdapter]) -> None:
+    """Red when a damaged recording, which makes a model record again each time, is passed over in silence."""
+    folder = Store().folder
+    assert found("recordings").status == "ok" and str(folder) in found("recordings").says
+    folder.mkdir(parents=True)
+    (folder / "0123456789ab.json").write_text("{", encoding="utf-8")
+    assert found("recordings").status == "note" and "1 cannot be read" in found("recordings").says
 
 
 def test_a_compiler_that_fails_is_a_fault(installed: list[InstalledAdapter], monkeypatch: pytest.MonkeyPatch) -> None:

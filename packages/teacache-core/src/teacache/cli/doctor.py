@@ -12,6 +12,7 @@ from teacache.cli.console import quiet_libraries
 from teacache.errors import TeaCacheError
 
 if TYPE_CHECKING:
+    from teacache.calibration import Calibration
     from teacache.diagnosis import Finding
 
 EXAMPLES = ("teacache doctor", "teacache doctor --model dev", "teacache doctor --json")
@@ -50,25 +51,39 @@ def doctor(
 
 def _model(name: str) -> list[Finding]:
     """What would serve a model, and how to prove it with its weights."""
+    from teacache.calibration import shipped_calibrations
     from teacache.diagnosis import Finding
+    from teacache.hosts import names_from_config
+    from teacache.identity import identify
     from teacache.testing.models import find_model
 
     try:
-        adapter, calibration, _ = find_model(name)
+        adapter, calibration, config = find_model(name)
     except TeaCacheError as error:
         return [Finding(name=name, status="fault", says=str(error))]
-    gate = calibration.gate
-    if calibration.distilled:
-        says = "distilled to a few steps: little or nothing will be reused"
-    elif gate is None or gate.threshold is None:
-        says = "no polynomial: its first picture is recorded, the later ones are planned"
+    level = identify(names_from_config(config), shipped_calibrations(adapter.calibrations)).level
+    served = f"served by {adapter.name} ({', '.join(calibration.pipelines)})"
+    if level == "exact":
+        says = f"{calibration.checkpoint}, {served}: {_default(calibration)}"
     else:
-        says = f"polynomial with threshold {gate.threshold:g} ({calibration.status})"
-    return [
-        Finding(
-            name=name,
-            status="ok",
-            says=f"{calibration.checkpoint}, served by {adapter.name} ({', '.join(calibration.pipelines)}): {says}",
-            remedy=f"To prove it with its weights: teacache check --model {name}, or teacache.wrap(..., verify=True)",
+        says = (
+            f"{config.model_name}, {served}: it derives from {calibration.checkpoint}, whose numbers are not used by "
+            "themselves; its first picture is recorded, the later ones are planned"
         )
-    ]
+    remedy = f"To prove it with its weights: teacache check --model {name}, or teacache.wrap(..., verify=True)"
+    return [Finding(name=name, status="ok", says=says, remedy=remedy)]
+
+
+def _default(calibration: Calibration) -> str:
+    """What `wrap` does with this very checkpoint where nothing is asked for."""
+    gate, recipe = calibration.gate, calibration.recipe
+    if calibration.distilled:
+        return "distilled to a few steps: little or nothing will be reused"
+    if gate is None or gate.threshold is None or recipe is None:
+        return "no polynomial: its first picture is recorded, the later ones are planned"
+    steps = [n for n in range(1, 2 * recipe.steps) if 5 * abs(n - recipe.steps) <= recipe.steps]
+    guidance = "on" if recipe.guidance > 1 else "off"
+    return (
+        f"polynomial with threshold {gate.threshold:g} ({calibration.status}) at {steps[0]} to {steps[-1]} steps with "
+        f"guidance {guidance}; elsewhere its first picture is recorded, the later ones are planned"
+    )

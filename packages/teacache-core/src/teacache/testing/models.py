@@ -91,15 +91,18 @@ def find_model(model: str) -> tuple[Adapter, Calibration, Any]:
         raise UnknownModelError(
             f"--model {model}: mflux does not know it ({error}). Give a name as mflux-generate --model takes it."
         ) from error
+    names: list[str] = []
     for row in adapters():
         if row.status != "working" or row.adapter is None or row.adapter.calibrations is None:
             continue
-        known = identify(names_from_config(config), load_calibrations(row.adapter.calibrations)).calibration
+        calibrations = load_calibrations(row.adapter.calibrations)
+        known = identify(names_from_config(config), calibrations).calibration
         if known is not None and any(one.name in known.pipelines for one in row.adapter.pipelines):
             return row.adapter, known, config
+        names += [one.aliases[0] for one in calibrations if one.aliases]
     raise UnknownModelError(
-        f"--model {model} is {config.model_name}, which no installed adapter knows. `teacache calibrations` lists "
-        "what is known."
+        f"--model {model} is {config.model_name}, which no installed adapter knows. They know "
+        f"{', '.join(names) or 'none'}. `teacache adapters` lists them."
     )
 
 
