@@ -14,7 +14,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 
 PACKAGES = Path(__file__).parent
-OFF_BY_DEFAULT = ("slow", "weights", "peers")
+OFF_BY_DEFAULT = ("slow", "browser", "weights", "peers")
 TIERS = ("unit", "parity", "quality", *OFF_BY_DEFAULT)
 
 # No deadline: the first call of an MLX function builds its kernel.

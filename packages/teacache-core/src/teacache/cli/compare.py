@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,14 +21,12 @@ from teacache.cli.source import (
     ToyName,
     check_source,
     open_source,
-    prompts_for,
 )
 from teacache.errors import OptionError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from teacache.calibration.record import Case
     from teacache.report.compare import Comparison, Total
 
 EXAMPLES = (
@@ -83,6 +78,7 @@ def compare(
     the recording of this very model; where there is none, one more prompt is recorded first, and kept.
     """
     from teacache.cli.compare_settings import parse_settings
+    from teacache.cli.compare_tasks import command_of, source_named, tasks_for
 
     toy, model = source_named(name, toy, model)
     check_source(toy, model, base, quantize)
@@ -107,7 +103,15 @@ def compare(
             def update(doing: str, done: int, total: int) -> None:
                 bar.update(task, description=doing, completed=done, total=total)
 
-            comparison = compared(source, tasks, spare, settings, command, update)
+            comparison = compared(
+                source,
+                tasks,
+                spare,
+                settings,
+                name=f"{toy} toy" if toy else source.name,
+                command=command,
+                update=update,
+            )
         text = page(comparison)
         numbers = to_json(comparison)
         write_text(out, text)
@@ -117,60 +121,6 @@ def compare(
     typer.echo(f"The page: {out}")
     if json_file is not None:
         typer.echo(f"The numbers: {json_file}")
-
-
-def source_named(name: str | None, toy: str | None, model: str | None) -> tuple[str | None, str | None]:
-    """Returns the toy and the model that are asked for: a name that is a toy's, then one of real weights.
-
-    Raises:
-        OptionError: none was given, or several.
-    """
-    if name is None:
-        return toy, model
-    if toy is not None or model is not None:
-        raise OptionError(f"{name} was given, and --toy or --model too. Give one of them.")
-    from teacache.plugins import adapters
-
-    toys = {row.name for row in adapters() if row.adapter is not None and row.adapter.toy is not None}
-    return (name, None) if name in toys else (None, name)
-
-
-def tasks_for(
-    toy: str | None, prompts: Sequence[str] | None, file: Path | None, seeds: Sequence[int]
-) -> tuple[list[Case], Case]:
-    """Returns what is compared, each prompt with each seed, and another prompt to record the model on.
-
-    Raises:
-        OptionError: a file of prompts is empty.
-        ToyPromptError: the toy cannot read a prompt.
-    """
-    from teacache.calibration.record import Case
-
-    if toy is not None and prompts:
-        from teacache.testing.toys.scenes import parse
-
-        for one in prompts:
-            parse(one)
-    if prompts:
-        texts = list(dict.fromkeys(prompts))
-    elif file is not None:
-        prompts_for(toy, 1, file)  # refuses what is empty, or not for this toy
-        texts = list(dict.fromkeys(filter(None, map(str.strip, file.read_text("utf-8").splitlines()))))
-    else:
-        texts = prompts_for(toy, 2, None)
-    spare = next((one for one in prompts_for(toy, 12, None) if one not in texts), texts[-1])
-    cases = [Case(text, seed) for text, seed in itertools.product(texts, dict.fromkeys(seeds))]
-    return cases, Case(spare, max(seeds) + 1)
-
-
-def command_of(**options: object) -> str:
-    """Returns the command that makes the same comparison again."""
-    words = ["teacache", "compare"]
-    for name, value in options.items():
-        for one in dict.fromkeys(value) if isinstance(value, list) else [value]:
-            if one is not None:
-                words += [f"--{name}", f"{one:g}" if isinstance(one, float) else str(one)]
-    return shlex.join(words)
 
 
 def _check_files(out: Path, json_file: Path | None) -> None:
@@ -196,7 +146,7 @@ def _table(comparison: Comparison) -> Table:
     for summary in comparison.summaries():
         table.add_row(escape(summary.setting), *_cells(summary.cached))
         if summary.fewer is not None:
-            table.add_row(f"  {summary.fewer.steps:.3g} steps instead", *_cells(summary.fewer), style="dim")
+            table.add_row(f"  {summary.fewer.steps:.3g} steps", *_cells(summary.fewer), style="dim")
     return table
 
 

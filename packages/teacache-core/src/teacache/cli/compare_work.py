@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from teacache import wrap
-from teacache.calibrating import identity_of, made_on
 from teacache.calibration.record import Case as Task
+from teacache.cli.compare_origin import made_with
 from teacache.cli.compare_settings import Setting
+from teacache.cli.meter import Meter, Update
 from teacache.cli.source import Source
 from teacache.errors import NoCalibrationWarning, NothingReusedWarning, OptionError, RecordingWarning
-from teacache.plugins import adapters, find_adapter
 from teacache.report.compare import Case, Comparison, Likeness, Picture, Trial
 from teacache.run import Run, RunInfo
 from teacache.steering import steered
@@ -31,43 +30,15 @@ WARM_UP = 2
 """Computed steps before the clock counts: MLX builds its kernels when they are first used."""
 
 
-class Meter:
-    """Counts computed steps for a progress bar.
-
-    Args:
-        update: called with what is being done, the steps computed so far, and how many there will be in all.
-        expected: about how many there will be.
-    """
-
-    def __init__(self, update: Callable[[str, int, int], None], expected: int) -> None:
-        self._update = update
-        self._doing = ""
-        self._done = 0
-        self._total = expected
-
-    def begin(self, doing: str) -> None:
-        """Says what is done from now on."""
-        self._doing = doing
-        self._update(self._doing, self._done, self._total)
-
-    def expect(self, more: int) -> None:
-        """Says by how many steps it is more than was expected."""
-        self._total += more
-
-    def step(self, record: StepRecord) -> None:
-        """Counts a step where the model ran."""
-        if record.action == "compute":
-            self._done += 1
-            self._update(self._doing, self._done, self._total)
-
-
 def compare(
     source: Source,
     tasks: Sequence[Task],
     spare: Task,
     settings: Sequence[Setting],
+    *,
+    name: str,
     command: str,
-    update: Callable[[str, int, int], None],
+    update: Update,
 ) -> Comparison:
     """Makes all pictures and compares them.
 
@@ -76,8 +47,9 @@ def compare(
         tasks: what is compared.
         spare: another prompt: a model without a recording is recorded on it, as `wrap` would on its first picture.
         settings: what is tried.
+        name: of the model, for the page.
         command: what makes the same comparison again.
-        update: see `Meter`.
+        update: see `teacache.cli.meter.Meter`.
 
     Raises:
         OptionError: a setting needs a polynomial and there is none.
@@ -90,7 +62,7 @@ def compare(
         _prepare(source, spare, setting, meter)
     cases = tuple(maker.case(task, settings) for task in tasks)
     return Comparison(
-        name=source.name, steps=source.steps, cases=cases, made_with=_made_with(source, cases), command=command
+        name=name, steps=source.steps, cases=cases, made_with=made_with(source, name, cases), command=command
     )
 
 
@@ -199,33 +171,3 @@ def _quietly() -> Iterator[None]:
         for category in (NoCalibrationWarning, NothingReusedWarning, RecordingWarning):
             warnings.simplefilter("ignore", category)
         yield
-
-
-def _made_with(source: Source, cases: Sequence[Case]) -> tuple[tuple[str, str], ...]:
-    """What the page says of its origin."""
-    adapter, pipeline = find_adapter(source.model)
-    identity, machine = identity_of(source.model), made_on()
-    known = "" if identity.calibration is None else f", {identity.calibration.status} numbers known"
-    picture = cases[0].plain.image
-    rows = [
-        ("model", source.name),
-        ("pipeline", f"{adapter.host} {pipeline.name}"),
-        ("checkpoint", f"{identity.checkpoint or 'unknown'} ({identity.level}{known})"),
-        ("weights", "as loaded" if source.quantize is None else f"quantised to {source.quantize} bits"),
-        ("pictures", f"{picture.width} × {picture.height} pixels, {source.steps} steps, guidance {source.guidance:g}"),
-    ]
-    for number, trial in enumerate(cases[0].trials):
-        policies = dict.fromkeys(case.trials[number].cached.run.policy for case in cases)
-        rows.append((trial.setting, "; ".join(policies)))
-    packages = ["teacache-core", *(row.package for row in adapters() if row.name == adapter.name), adapter.host, "mlx"]
-    rows.append(("versions", ", ".join(f"{name} {found}" for name in packages if (found := _version(name)))))
-    rows += [("machine", machine["machine"]), ("date", machine["date"])]
-    return tuple(rows)
-
-
-def _version(package: str) -> str | None:
-    """An installed package's version; None where it is none (a host of core's own, a model of the user's)."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

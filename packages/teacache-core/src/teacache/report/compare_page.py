@@ -5,31 +5,30 @@ The page works without its script, but for the slider. Its files are in `data/`.
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
 from string import Template
-from typing import TYPE_CHECKING
 
-from teacache.report.compare import Case, Comparison, Picture, Summary, Total, Trial
-from teacache.report.difference import amplification, difference
+from teacache.report.compare import Comparison, Summary, Total
+from teacache.report.compare_cards import case_html
+from teacache.report.difference import amplification
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from teacache.stats import StepRecord
-
-MANY = 60
-"""Above so many steps the cells of a timeline stand without gaps."""
+COLUMNS = {
+    "computed-of": "steps computed",
+    "speedup": "speedup, estimated",
+    "time": "time, measured",
+    "ssim": "SSIM, mean (worst)",
+    "psnr": "PSNR, dB",
+}
+"""Class and heading of the result table's columns after the first."""
 
 NOTE = (
     "Estimated: steps of the plain pictures over steps computed, the speedup if a reused step cost nothing. Measured: "
-    "once, in the denoising loop alone, on the machine named below; other work on it moves the figure. SSIM and PSNR "
-    "are taken against the plain picture: 1 and infinite for an equal one. The indented rows are the control: the "
-    "same model without the cache, in as many steps as the setting above computed."
+    "once, in the denoising loop alone, all pictures together, on the machine named below; other work on it moves the "
+    "figure. SSIM and PSNR are taken against the plain picture: 1 and infinite for an equal one. The indented rows are "
+    "the control: the same model without the cache, in as many steps as the setting above computed."
 )
 
 
@@ -39,7 +38,7 @@ def page(comparison: Comparison) -> str:
         (case.plain.image, trial.cached.image) for case in comparison.cases for trial in case.trials
     )  # fmt: skip
     summaries = list(comparison.summaries())
-    cases = [_case(case, number, factor) for number, case in enumerate(comparison.cases, 1)]
+    cases = [case_html(case, number, factor) for number, case in enumerate(comparison.cases, 1)]
     return Template(_file("compare.html")).substitute(
         version=escape(version("teacache-core")),
         title=escape(f"{comparison.name}: plain, with teacache, and with fewer steps"),
@@ -47,6 +46,9 @@ def page(comparison: Comparison) -> str:
         style=_file("compare.css"),
         script=_file("compare.js"),
         verdicts="\n".join(f'<p class="verdict">{verdict(one)}</p>' for one in summaries),
+        headings="".join(
+            f'<th role="columnheader" scope="col">{name}</th>' for name in ("pictures", *COLUMNS.values())
+        ),
         table=_table(comparison, summaries),
         note=escape(NOTE),
         factor=factor,
@@ -86,6 +88,10 @@ def _lead(comparison: Comparison) -> str:
     )
 
 
+def _heading(name: str) -> str:
+    return f'<th role="columnheader" scope="col">{name}</th>'
+
+
 def _table(comparison: Comparison, summaries: list[Summary]) -> str:
     totals = [total for one in summaries for total in (one.cached, one.fewer) if total is not None]
     finite = [one.likeness.psnr for one in totals if one.likeness is not None and math.isfinite(one.likeness.psnr)]
@@ -107,95 +113,11 @@ def _table_row(name: str, total: Total, kind: str, longest: float) -> str:
         ssim = f"{likeness.ssim:.4f} ({total.worst_ssim:.4f})"
         width = 100 if math.isinf(likeness.psnr) else max(1, round(100 * likeness.psnr / longest))
         bar = f'<span class="length" aria-hidden="true"><i style="width:{width}%"></i></span>'
-        psnr = f"{bar}{_decibels(likeness.psnr)}"
+        psnr = f"{bar}{'equal' if math.isinf(likeness.psnr) else format(likeness.psnr, '.1f')}"
     computed = f"{total.computed:.3g} of {total.steps:.3g}"
-    cells = f"<td>{computed}</td><td>{total.speedup:.2f}×</td><td>{seconds}</td><td>{ssim}</td>"
-    return f'<tr class="{kind}"><th scope="row">{escape(name)}</th>{cells}<td class="psnr">{psnr}</td></tr>\n'
-
-
-def _case(case: Case, number: int, factor: int) -> str:
-    trials = "".join(_trial(case, trial, factor) for trial in case.trials)
-    return (
-        f'<article class="case" aria-labelledby="case-{number}">\n'
-        f'<h3 id="case-{number}">{escape(case.prompt)} <span class="seed">seed {case.seed}</span></h3>\n'
-        f'<div class="row">\n{_plain(case, number)}<div class="trials">\n{trials}</div>\n</div>\n</article>\n'
+    values = (computed, f"{total.speedup:.2f}×", seconds, ssim, psnr)
+    cells = "".join(
+        f'<td role="cell" class="{column}" data-label="{heading}">{value}</td>'
+        for (column, heading), value in zip(COLUMNS.items(), values, strict=True)
     )
-
-
-def _plain(case: Case, number: int) -> str:
-    against = '<span class="against"></span>'
-    return (
-        '<figure class="plain">\n<div class="frame">'
-        f"{_img(case.plain.image, 'picture', _alt('plain', case))}"
-        f'<span class="tag left" hidden>plain</span><span class="tag right against" hidden></span></div>\n'
-        f'<div class="slider" hidden><input type="range" id="cut-{number}" min="0" max="100" value="50" step="1">'
-        f'<label for="cut-{number}">left of the line: plain; right of it: {against}</label></div>\n'
-        f"<figcaption><h4>plain</h4>{_steps(case.plain)}{_counts(case.plain)}</figcaption>\n</figure>\n"
-    )
-
-
-def _trial(case: Case, trial: Trial, factor: int) -> str:
-    if trial.fewer is None:
-        why = escape(trial.cached.run.why_nothing or "the policy asked for none.")
-        other = f'<p class="none">No step was reused: {why}</p>\n'
-    else:
-        other = _card(case, trial.fewer, factor)
-    return _card(case, trial.cached, factor) + other
-
-
-def _card(case: Case, picture: Picture, factor: int) -> str:
-    off = difference(case.plain.image, picture.image, factor)
-    pictures = _img(picture.image, "picture", _alt(picture.label, case)) + _img(
-        off, "difference", f"How far {picture.label} is off from plain, {factor} times darkened; white: equal"
-    )
-    return (
-        f'<figure data-label="{escape(picture.label)}">\n<div class="frame">{pictures}</div>\n'
-        f"<figcaption><h4>{escape(picture.label)}</h4>{_likeness(picture)}{_steps(picture)}{_counts(picture)}"
-        '<button type="button" aria-pressed="false" hidden>compare with plain</button></figcaption>\n</figure>\n'
-    )
-
-
-def _likeness(picture: Picture) -> str:
-    if picture.likeness is None:
-        return ""
-    if math.isinf(picture.likeness.psnr):
-        return '<p class="likeness">equal in every pixel</p>'
-    return f'<p class="likeness">PSNR {picture.likeness.psnr:.1f} dB, SSIM {picture.likeness.ssim:.4f}</p>'
-
-
-def _steps(picture: Picture) -> str:
-    """The timeline: one cell per step, and the same in words."""
-    records = picture.run.records
-    reused = [str(record.step + 1) for record in records if record.action == "reuse"]
-    done = "reused: " + ", ".join(reused) if reused else "all computed"
-    cells = "".join(_cell(record) for record in records)
-    many = " many" if len(records) > MANY else ""
-    return f'<div class="steps{many}" role="img" aria-label="{len(records)} steps, {done}">{cells}</div>'
-
-
-def _cell(record: StepRecord) -> str:
-    done = "reused" if record.action == "reuse" else "computed"
-    return f'<i class="cell {done}" title="step {record.step + 1}: {done} ({escape(record.reason)})"></i>'
-
-
-def _counts(picture: Picture) -> str:
-    run = picture.run
-    estimate = f", {run.speedup_estimate:.1f}× estimated" if run.reused else ""
-    text = f"{run.computed} of {len(run.records)} steps computed{estimate}, {run.seconds:.3g} s"
-    return f'<p class="counts">{text}</p>'
-
-
-def _decibels(psnr: float) -> str:
-    return "equal" if math.isinf(psnr) else f"{psnr:.1f}"
-
-
-def _alt(label: str, case: Case) -> str:
-    return f"{label}: {case.prompt}, seed {case.seed}"
-
-
-def _img(image: Image, kind: str, alt: str) -> str:
-    buffer = io.BytesIO()
-    image.save(buffer, format="PNG", optimize=True)
-    data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    size = f'width="{image.width}" height="{image.height}"'
-    return f'<img class="{kind}" {size} alt="{escape(alt)}" src="data:image/png;base64,{data}">'
+    return f'<tr role="row" class="{kind}"><th role="rowheader" scope="row">{escape(name)}</th>{cells}</tr>\n'
