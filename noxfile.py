@@ -52,6 +52,10 @@ PACKAGES = (
     Package("zimage", "packages/teacache-zimage", needs_mflux=True),
 )
 CORE = PACKAGES[0]
+PICTURED = (
+    "--prompt", "red circle left, blue square right, white background",
+    "--prompt", "blue circle center, orange background",
+)  # fmt: skip
 ADAPTERS = tuple(package for package in PACKAGES if package.needs_mflux)
 
 each_adapter = nox.parametrize("package", ADAPTERS, ids=[package.name for package in ADAPTERS])
@@ -88,11 +92,29 @@ def quality(session: nox.Session, package: Package) -> None:
 
 
 @nox.session(default=False)
+def browser(session: nox.Session) -> None:
+    """The comparison's page in Chromium without a window. On Debian: apt install chromium."""
+    install(session, [CORE], "test")
+    run_pytest(session, CORE, options=("-m", "browser"))
+
+
+@nox.session(default=False)
 def demo(session: nox.Session) -> None:
     """Pictures of the embedded toy models, plain and wrapped; what follows `--` goes to `teacache demo`."""
     install(session, ADAPTERS)
     session.run("teacache", "demo", *session.posargs, env=runtime_env(session))
     session.log(f"Relative paths above start at {ROOT}")
+
+
+@nox.session(default=False)
+def pictures(session: nox.Session) -> None:
+    """The documentation's pictures of demo and comparison, into docs/; the second needs Chromium."""
+    install(session, ADAPTERS)
+    made = Path(session.create_tmp())
+    env = runtime_env(session) | {"TEACACHE_DATA": str(made / "data")}
+    session.run("teacache", "demo", "--out", "docs/demo.png", *PICTURED, env=env)
+    session.run("teacache", "compare", "flux2", "--out", str(made / "compare.html"), *PICTURED, env=env)
+    session.run("python", ".ci/screenshot.py", str(made / "compare.html"), "docs/compare.png", "1200x1470")
 
 
 @nox.session(default=False)
