@@ -46,6 +46,9 @@ class VelocityRun(Run):
         self.plan = plan
         self.wants_velocity = plan is not None or record
         self._coefficients = {} if plan is None else dict(zip(plan.computed, plan.coefficients, strict=True))
+        self._corrections = (
+            {} if plan is None or not plan.corrections else dict(zip(plan.computed, plan.corrections, strict=True))
+        )
         self._reason = reason
         self._record = record
         self._calls = 0
@@ -72,8 +75,9 @@ class VelocityRun(Run):
         self._stepped = True
         if self._carries():
             return self._carried(predicted)
+        taken = self._corrected(predicted)
         self._computed = [*self._computed[-1:], (len(self.records), predicted)]
-        return predicted
+        return taken
 
     def kernel(self) -> Kernel:
         """Returns the kernel of a recording that ran to its end."""
@@ -101,6 +105,21 @@ class VelocityRun(Run):
             ratio = (sigmas[step] - sigmas[j]) / (sigmas[j] - sigmas[i])
             carried = carried + self._coefficients[j] * ratio * (carried - before.astype(mx.float32))
         return carried.astype(predicted.dtype)
+
+    def _corrected(self, predicted: mx.array) -> mx.array:
+        """The velocity of a computed step that also makes good what the gap before it missed (`Plan.corrections`)."""
+        step, sigmas = len(self.records), self.info.active_sigmas
+        if not self._computed or self.complete:
+            return predicted
+        j, last = self._computed[-1]
+        along, behind = self._corrections.get(j, (0.0, 0.0))
+        if step == j + 1 or (along == 0.0 and behind == 0.0):
+            return predicted
+        wide, from_last = predicted.astype(mx.float32), last.astype(mx.float32)
+        correction = along * (wide - from_last)
+        if len(self._computed) > 1:
+            correction = correction + behind * (from_last - self._computed[0][1].astype(mx.float32))
+        return (wide + correction / (sigmas[step + 1] - sigmas[step])).astype(predicted.dtype)
 
     def _finish(self, index: int, latents: mx.array | None) -> StepRecord:
         step, carried = len(self.records), self._carries()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from teacache.errors import PlanError
+from teacache.policies.correction import Correction, corrections
 
 CLIP = (-0.5, 1.5)
 """Range of the fitted coefficient of a gap: 0 holds the velocity, 1 extends it on a line in sigma."""
@@ -20,18 +21,22 @@ class Plan:
     """Which steps a run computes, and how it carries the velocity over the others.
 
     On a step k behind the computed steps i < j the velocity is ``v_j + c * r * (v_j - v_i)`` with
-    ``r = (s_k - s_j) / (s_j - s_i)`` and c the coefficient of the gap.
+    ``r = (s_k - s_j) / (s_j - s_i)`` and c the coefficient of the gap. The computed step m behind the gap is taken
+    with ``v_m + (a * (v_m - v_j) + b * (v_j - v_i)) / ds_m``, a and b the gap's correction.
 
     Attributes:
         computed: indices of the computed steps within the run, rising, first and last step included.
         coefficients: one c per computed step, for the gap behind it; 0 where there is no gap.
         expected_error: sum over the gaps of the error that each leaves in the latents, relative to the latents' way
-            along one unit of sigma (root mean square of the velocity); None where no kernel says.
+            along one unit of sigma (root mean square of the velocity), before it is corrected; None where no kernel
+            says.
+        corrections: one pair (a, b) per computed step, for the gap behind it; empty where no kernel says.
     """
 
     computed: tuple[int, ...]
     coefficients: tuple[float, ...]
     expected_error: float | None = None
+    corrections: tuple[Correction, ...] = ()
 
 
 def fewest_computed(steps: int, max_reuse: int) -> int:
@@ -94,7 +99,8 @@ def plan_from_kernel(
         way.append(step)
         used.append(float(coefficients[step, distance, gap]))
     scale = math.sqrt(max(float(np.trace(products)) / steps, 1e-30))
-    return Plan(tuple(reversed(way)), tuple(reversed(used)), least / scale)
+    computed, factors = tuple(reversed(way)), tuple(reversed(used))
+    return Plan(computed, factors, least / scale, corrections(products, sigmas, computed, factors))
 
 
 def plan_given(computed: Sequence[int], steps: int, *, coefficient: float = 0.25) -> Plan:
