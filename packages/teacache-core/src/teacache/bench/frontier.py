@@ -11,7 +11,7 @@ import math
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ from teacache.bench.rows import (
     PLAIN,
     PLAN,
     PLAN_AB2,
+    PLAN_BARE,
     PUBLISHED_STEPS,
     STEP_CACHE,
     TRANSFER,
@@ -110,6 +111,10 @@ class Toy:
         signal, body = [run[1] for run in measured], [run[2] for run in measured]
         return Numbers(kernel=measured[0][0], coefficients=fit_polynomial(signal, body).coefficients)
 
+    def changes(self, case: Case) -> list[float]:
+        """Measures the changes of the signal in a case's plain picture."""
+        return self._measured(case)[2]
+
     def compare(self, case: Case, numbers: Numbers, said: Callable[[str], None] = lambda doing: None) -> list[Row]:
         """Makes every picture of one case, and compares it with the plain one and the fine one."""
         steps = self.settings.steps
@@ -157,6 +162,7 @@ class Toy:
     ) -> Iterator[tuple[Any, ...]]:
         """Spends `count` computed steps in every way: the method, and what `made` or `planned` returns."""
         yield PLAN, *self.planned(case, steps, count, numbers.kernel, own)
+        yield PLAN_BARE, *self.made(case, steps, lambda info: _follow(info, _bare(_plan(numbers.kernel, info, count))))
         for method, linear in ((GATE, False), (GATE_LINEAR, True)):
             yield method, *self._gated(case, steps, count, numbers, changes, linear=linear)
         yield (
@@ -267,13 +273,13 @@ def matching_threshold(changes: Sequence[float], coefficients: Sequence[float], 
     return min(map(float, thresholds), key=missed)
 
 
-def made_with(families: Sequence[str]) -> str:
-    """Names the machine, the versions and the toys' weights, in one line."""
+def made_with(families: Sequence[str], *, weights: bool = True) -> str:
+    """Names the machine, the versions and the toys' weights, where they are used, in one line."""
     device = "GPU" if mx.default_device() == mx.gpu else "CPU"
     packages = ["teacache-core", *sorted({row.package for row in adapters() if row.name in families}), "mflux", "mlx"]
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
-    weights = ", ".join(f"{family} {_weights(family)}" for family in families)
-    return f"{versions}; {platform.system()} {platform.machine()}, MLX on the {device}; toy weights {weights}"
+    made = f"{versions}; {platform.system()} {platform.machine()}, MLX on the {device}"
+    return f"{made}; toy weights {', '.join(f'{one} {_weights(one)}' for one in families)}" if weights else made
 
 
 @contextmanager
@@ -307,6 +313,10 @@ def plain_run(info: RunInfo) -> Run:
 def _plan(kernel: Kernel, info: RunInfo, count: int) -> Plan:
     sigmas = info.active_sigmas
     return plan_from_kernel(kernel.at(sigmas[:-1]), sigmas, computed_steps=count)
+
+
+def _bare(plan: Plan) -> Plan:
+    return replace(plan, corrections=())
 
 
 def _follow(info: RunInfo, plan: Plan) -> Run:

@@ -21,6 +21,7 @@ from teacache.bench.rows import (
     PLAIN,
     PLAN,
     PLAN_AB2,
+    PLAN_BARE,
     PUBLISHED_STEPS,
     STEP_CACHE,
     UNIFORM,
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MEANING = {
-    PLAN: "steps and coefficients planned from the kernel of one other prompt; velocity carried over the rest",
+    PLAN: "steps and coefficients planned from the kernel of one other prompt; velocity carried over the "
+    "rest, and what a gap missed made good at the next computed step",
+    PLAN_BARE: "the same plan without that correction",
     GATE: "TeaCache's gate; on reused steps the residual of the last computed one. Its threshold is chosen per picture "
     "so that its count matches, its polynomial fitted on {polynomial_prompts} other prompts",
     GATE_LINEAR: "the same gate; residuals on the line in sigma through the last two computed ones",

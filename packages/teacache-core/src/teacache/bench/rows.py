@@ -17,6 +17,7 @@ EQUAL = 99.0
 PLAIN = "plain"
 PLAN = "plan"
 OWN_PLAN = "plan, own recording"
+PLAN_BARE = "plan, not corrected"
 GATE = "gate, reuse"
 GATE_LINEAR = "gate, linear"
 STEP_CACHE = "StepCache rule"
@@ -26,7 +27,7 @@ EVEN_AB2 = "even grid, AB2"
 PLAN_AB2 = "plan's grid, AB2"
 MEANCACHE = "MeanCache's list"
 
-METHODS = (PLAN, GATE, GATE_LINEAR, STEP_CACHE, UNIFORM, FEWER, EVEN_AB2, PLAN_AB2)
+METHODS = (PLAN, PLAN_BARE, GATE, GATE_LINEAR, STEP_CACHE, UNIFORM, FEWER, EVEN_AB2, PLAN_AB2)
 
 FINE = 4
 """The second reference has this many times the steps."""
