@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ import pluggy
 from teacache import hookspecs
 from teacache.adapter import CONTRACT, Adapter
 from teacache.errors import ContractVersionError, PluginError
+
+log = logging.getLogger(__name__)
 
 GROUP = "teacache"
 DISABLE = "TEACACHE_DISABLE"
@@ -103,6 +106,8 @@ def discover() -> InstalledAdapters:
         else:
             known = [row.adapter for row in found]
             found += (row for row in _rows(package, version, entry_point) if not _is_among(row.adapter, known))
+    for row in found:
+        log.debug("adapter %s of %s %s: %s", row.name, row.package, row.version, row.status, exc_info=row.error)
     return InstalledAdapters(sorted(found, key=lambda row: (row.name, row.package)))
 
 

@@ -95,7 +95,7 @@ def get_adapter(name: str) -> Adapter:
     if known is not None and canonical(package) in ("", known.package):
         raise _not_installed(f"The adapter {family!r}", known)
     raise AdapterNotInstalledError(
-        f"adapter={name!r}: no installed package brings it; installed are "
+        f"There is no adapter {name!r}; installed are "
         f"{', '.join(sorted({row.name for row in discover()})) or 'none'}. Install the package that brings it."
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ import platformdirs
 
 from teacache.errors import KernelError
 from teacache.policies.kernel import Kernel
+
+log = logging.getLogger(__name__)
 
 FORMAT = 1
 """Version of the recording files: another version is another key, and is left alone."""
@@ -121,6 +124,7 @@ class Store:
             OSError: it cannot be read.
         """
         path = self.path(key)
+        log.debug("looking for %s in %s", path.name, self.folder)
         if not path.is_file():
             return None
         recording = self._read(path)

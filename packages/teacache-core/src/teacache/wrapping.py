@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from teacache.session import Session
     from teacache.stats import Stats, StepRecord
     from teacache.verification import Verification, Verifier
+
+log = logging.getLogger(__name__)
 
 Mode = Literal["cache", "shadow"]
 Reconstruction = Literal["reuse", "linear"]
@@ -221,6 +224,11 @@ def wrap(
         checkpoint=checkpoint,
         fingerprint=lambda: fingerprint(reference()),
     )
+    identity = selection.identity
+    log.info(
+        "wrapping a %s with the adapter %s: checkpoint %s (%s)",
+        type(model).__name__, found.name, identity.checkpoint, identity.level,
+    )  # fmt: skip
     boundary = Boundary(found.body, found.signal, batch=found.branches_in_batch)
     verifier = Verifier(found) if verify else None
     session = Session(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from teacache.cli import main
+from teacache.cli.calibrations import _beginnings
 from teacache.policies.kernel import Kernel
 from teacache.store import Key, Recording, Store
 
@@ -60,6 +61,30 @@ def test_list_shows_each_recording_and_why_one_is_damaged(folder: Path, capsys: 
     damaged, sound = json.loads(capsys.readouterr().out)
     assert damaged["file"] == str(folder / "0bad.json") and "no recording" in damaged["damaged"]
     assert sound["damaged"] is None and sound["key"]["checkpoint"] == "sea/fish[red]" and sound["noise_levels"] == 10
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_a_narrow_terminal_breaks_no_word(
+    width: int, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when the columns of the list are squeezed until names and dates are cut into pieces."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    long = "black-forest-labs/FLUX.2-klein-base-4B"
+    path = keep(long), keep("sea/fish")
+    (folder / "0bad.json").write_text("{", encoding="utf-8")
+    assert run("list") == 0
+    shown = capsys.readouterr().out.partition("\nIn ")[0]
+    assert max(map(len, shown.splitlines())) <= width
+    words = shown.replace(",", " ").split()
+    for word in (long, "sea/fish", "(exact)", "FishPipeline", "2025-01-31", "damaged:", path[0].name[:8]):
+        assert word in words
+    assert run("show", path[0].name[:8]) == 0
+
+
+def test_file_names_are_shown_as_far_as_they_differ() -> None:
+    """Red when the list shows a beginning that `show` and `forget` take for two recordings."""
+    assert _beginnings(["0123456789a.json", "0123456789b.json"]) == ["0123456789a", "0123456789b"]
+    assert _beginnings(["0123456789a.json"]) == ["01234567"]
 
 
 def test_an_empty_folder_says_how_to_fill_it(capsys: pytest.CaptureFixture[str]) -> None:

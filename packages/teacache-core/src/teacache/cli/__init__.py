@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -20,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command of `teacache`.
 
     A user's mistake is one line on stderr and exit code 2, Ctrl-C one line and 130; TEACACHE_DEBUG=1 shows the
-    traceback of either.
+    traceback of either, and the log.
 
     Args:
         arguments: what follows the program's name; None: those of the process.
@@ -31,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from teacache.cli.app import run
 
+        if os.environ.get(DEBUG):
+            _show_log()
         with _warnings_as_lines():
             return run(arguments)
     except TeaCacheError as error:
@@ -51,6 +54,16 @@ def _fail(message: str, code: int) -> int:
 def say(message: str) -> None:
     """Writes one line for the user on stderr."""
     sys.stderr.write(f"teacache: {' '.join(message.split())}\n")
+
+
+def _show_log() -> None:
+    """Shows what is logged under `teacache`, on stderr; the logs of other packages stay as they are."""
+    log = logging.getLogger("teacache")
+    if not log.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(relativeCreated)7d ms %(name)s: %(message)s"))
+        log.addHandler(handler)
+    log.setLevel(logging.DEBUG)
 
 
 def _is_interruption(error: BaseException | None) -> bool:

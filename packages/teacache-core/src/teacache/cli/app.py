@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -66,9 +67,8 @@ def root(
 
 def run(arguments: Sequence[str] | None) -> int:
     """Runs one command and returns its exit code; a wrong usage is one line and 2."""
-    command = typer.main.get_command(app)
     try:
-        code = command.main(args=arguments, prog_name="teacache", standalone_mode=False)
+        code = _command().main(args=arguments, prog_name="teacache", standalone_mode=False)
     except _CLICK_ERROR as error:
         return _usage(error)
     except typer.Abort as error:
@@ -76,6 +76,11 @@ def run(arguments: Sequence[str] | None) -> int:
     if code == INTERRUPTED:  # typer catches Ctrl-C and says nothing
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
+
+
+@functools.cache
+def _command() -> Any:
+    return typer.main.get_command(app)
 
 
 def _usage(error: BaseException) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from teacache.store import Recording
 
 Row = tuple[Path, "Recording | KernelError"]
+Sound = tuple[Path, "Recording"]
 
 SPEEDS = (1.5, 2.0, 3.0, 4.0)
 
@@ -27,7 +28,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The beginning of a fi
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
-@calibrations.callback(invoke_without_command=True)
+@calibrations.callback(invoke_without_command=True, epilog=examples("teacache calibrations list"))
 def root(context: typer.Context) -> None:
     """List, show, forget and export the recordings of your own models.
 
@@ -45,7 +46,7 @@ def list_(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps([_plain(row) for row in rows], indent=2))
     elif rows:
-        console().print(_table(rows))
+        _print_table(rows)
         typer.echo(f"In {folder}")
     else:
         typer.echo(
@@ -204,7 +205,23 @@ def _facts(recording: Recording, speeds: tuple[float, ...] = SPEEDS) -> dict[str
     }
 
 
-def _table(rows: list[Row]) -> Table:
+def _print_table(rows: list[Row]) -> None:
+    """One line a recording where the terminal is wide enough for its names, else one recording below another."""
+    from rich.markup import escape
+    from rich.measure import Measurement
+
+    sound = [(path, found) for path, found in rows if not isinstance(found, KernelError)]
+    screen, table = console(), _table(sound)
+    if Measurement.get(screen, screen.options.update(max_width=10_000), table).maximum > screen.width:
+        table = _narrow_table(sound)
+    if sound:
+        screen.print(table)
+    for path, found in rows:
+        if isinstance(found, KernelError):
+            screen.print(f"[red]damaged[/]: {escape(path.name)}: {escape(str(found))}")
+
+
+def _table(rows: list[Sound]) -> Table:
     from rich import box
     from rich.markup import escape
     from rich.table import Table
@@ -213,15 +230,49 @@ def _table(rows: list[Row]) -> Table:
     for heading in ("checkpoint", "identity", "pipeline", "guidance", "steps", "date", "file"):
         table.add_column(heading, overflow="fold")
     for path, recording in rows:
-        if isinstance(recording, KernelError):
-            table.add_row(f"[red]damaged[/]: {escape(str(recording))}", "", "", "", "", "", escape(path.name))
-            continue
-        key, evidence = recording.key, recording.evidence
-        guidance = evidence.get("guidance", "on") if key.guidance else "off"
-        steps = evidence.get("steps", len(recording.kernel.sigmas))
-        cells = (key.checkpoint or "unknown", key.level, key.pipeline, guidance, steps, evidence.get("date", ""))
-        table.add_row(*(escape(_short(cell)) for cell in cells), escape(path.name))
+        key = recording.key
+        cells = (key.checkpoint or "unknown", key.level, key.pipeline, *_recorded(recording))
+        table.add_row(*map(escape, cells), escape(path.name))
     return table
+
+
+def _narrow_table(rows: list[Sound]) -> Table:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=False)
+    table.add_column("file", no_wrap=True)
+    table.add_column("recording", overflow="fold")
+    beginnings = _beginnings([path.name for path, _ in rows])
+    for beginning, (_, recording) in zip(beginnings, rows, strict=True):
+        key = recording.key
+        guidance, steps, date = _recorded(recording)
+        lines = (
+            f"{key.checkpoint or 'unknown'} ({key.level})",
+            ", ".join(filter(None, (key.pipeline, f"guidance {guidance}", f"{steps} steps", date))),
+        )
+        table.add_row(escape(beginning), escape("\n".join(lines)))
+    return table
+
+
+def _recorded(recording: Recording) -> tuple[str, str, str]:
+    """Guidance, steps and date."""
+    evidence = recording.evidence
+    guidance = evidence.get("guidance", "on") if recording.key.guidance else "off"
+    return (
+        _short(guidance),
+        _short(evidence.get("steps", len(recording.kernel.sigmas))),
+        _short(evidence.get("date", "")),
+    )
+
+
+def _beginnings(names: list[str], least: int = 8) -> list[str]:
+    """As much of each name as tells it from the others, which is what the other commands take."""
+    length = least
+    while len({name[:length] for name in names}) < len(names):
+        length += 1
+    return [name[:length] for name in names]
 
 
 def _short(value: Any) -> str:

@@ -30,8 +30,11 @@ def scenario(
     half a minute on two cores.
     """
     with quiet_libraries(), progress() as bar:
+        from teacache.plugins import get_adapter
         from teacache.testing.scenario import VARIABLES, Picture, moved, probe
 
+        if model is None:
+            get_adapter(family)  # else every process would find out by itself
         task = bar.add_task("drawing", total=len(VARIABLES))
         picture = Picture(family=family, steps=steps, model=model, quantize=quantize, size=size)
         jobs = jobs or (2 if model is None else 1)  # two sets of real weights may not fit into memory

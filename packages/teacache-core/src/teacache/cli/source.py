@@ -164,7 +164,7 @@ def prompts_for(toy: str | None, count: int, file: Path | None) -> list[str]:
         ToyPromptError: a toy cannot read one.
     """
     if file is not None:
-        found: Sequence[str] = list(dict.fromkeys(filter(None, map(str.strip, file.read_text("utf-8").splitlines()))))
+        found: Sequence[str] = _lines_of(file)
     elif toy is None:
         found = PROMPTS
     else:
@@ -180,6 +180,14 @@ def prompts_for(toy: str | None, count: int, file: Path | None) -> list[str]:
             f"{count} prompts are needed, and {where} has {len(found)}. Give --prompts-file FILE with more."
         )
     return list(found[:count])
+
+
+def _lines_of(file: Path) -> list[str]:
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"--prompts-file {file} cannot be read as text ({error}). Give one prompt a line.") from error
+    return list(dict.fromkeys(filter(None, map(str.strip, lines))))
 
 
 def _drawn(count: int) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from teacache.cli import say
 from teacache.cli.console import console, quiet_libraries
 from teacache.cli.source import (
     Base,
@@ -92,7 +93,12 @@ def sweep(
             control=control,
         )
         source = open_source(toy, model, base=base, quantize=quantize, steps=steps, guidance=guidance, size=size)
-        points = sweep(source, wishes, texts, seed)
+        points: list[Point] = []
+        try:
+            sweep(source, wishes, texts, seed, points)
+        except BaseException:
+            _say_done(points, source.steps)
+            raise
         if plot is not None:
             from teacache.report.files import save_png
 
@@ -103,6 +109,13 @@ def sweep(
         console().print(_table(points, source.steps))
         if plot is not None:
             typer.echo(f"The plot: {plot}")
+
+
+def _say_done(points: Sequence[Point], steps: int) -> None:
+    """What is known already where the work breaks off: on a real model it took hours."""
+    if points:
+        console(stderr=True).print(_table(points, steps))
+        say(f"{len(points)} settings were tried, as above. Give the others alone to go on.")
 
 
 def _plain(point: Point) -> dict[str, Any]:

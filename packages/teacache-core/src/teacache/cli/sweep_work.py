@@ -67,8 +67,15 @@ class Point:
     psnr: float
 
 
-def sweep(source: Source, wishes: Wishes, prompts: Sequence[str], seed: int) -> list[Point]:
+def sweep(source: Source, wishes: Wishes, prompts: Sequence[str], seed: int, points: list[Point]) -> None:
     """Makes all pictures; the last prompt is recorded where that is needed, and not compared.
+
+    Args:
+        source: what they are made with.
+        wishes: what is tried.
+        prompts: one more than are compared.
+        seed: of the first picture.
+        points: takes each setting's result as soon as it is there.
 
     Raises:
         OptionError: a threshold is to be tried and there is no polynomial for it.
@@ -77,7 +84,6 @@ def sweep(source: Source, wishes: Wishes, prompts: Sequence[str], seed: int) -> 
     compared, spare = cases[:-1], cases[-1]
     counts = [max(math.floor(source.steps / x), fewest_computed(source.steps, MAX_REUSE)) for x in wishes.speedups]
     settings = len(wishes.thresholds) + len(counts) * (2 if wishes.control else 1)
-    points: list[Point] = []
     with progress() as bar:
         task = bar.add_task("plain pictures", total=len(compared) * (1 + settings))
         maker = _Maker(source, lambda: bar.advance(task))
@@ -108,7 +114,6 @@ def sweep(source: Source, wishes: Wishes, prompts: Sequence[str], seed: int) -> 
             tried("plan", speedup, steered(source.model, run), source.steps)
             if wishes.control:
                 tried("fewer steps", count, steered(source.model, _plain), count)
-    return points
 
 
 class _Maker:

@@ -23,7 +23,7 @@ GUIDANCE = (2.0, 4.0)
 """Of the toys' runs, in turn: noise grows with guidance, which multiplies what the branches differ by."""
 
 
-@tolerance.callback(invoke_without_command=True)
+@tolerance.callback(invoke_without_command=True, epilog=examples("teacache tolerance pin flux2"))
 def root(context: typer.Context) -> None:
     """Measure the bounds of the oracles, with their evidence.
 

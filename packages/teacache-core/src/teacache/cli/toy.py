@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from teacache.cli.console import examples, progress, quiet_libraries
 from teacache.errors import OptionError
 
+if TYPE_CHECKING:
+    from teacache.testing.toys.toy import Toy
+
 toy = typer.Typer(rich_markup_mode=None)
 
 Family = Annotated[str, typer.Argument(metavar="FAMILY", help="The toy's family, for example flux2.")]
 
 
-@toy.callback(invoke_without_command=True)
+@toy.callback(invoke_without_command=True, epilog=examples("teacache toy fit flux2"))
 def root(context: typer.Context) -> None:
     """Train and calibrate the toys.
 
@@ -46,10 +49,26 @@ def train(
         from teacache.testing.toys.toy import find_toy
         from teacache.testing.toys.training import Recipe, train
 
-        report = train(find_toy(family), Recipe(steps=steps), out, start=start, resume=resume, say=typer.echo)
+        found = find_toy(family)
+        if start is not None:
+            _check_start(found, start)
+        report = train(found, Recipe(steps=steps), out, start=start, resume=resume, say=typer.echo)
     typer.echo(f"{report.steps} steps, loss {report.loss:.4f}, {report.seconds_per_step:.2f} s a step: {out}")
     if report.interrupted:
         raise KeyboardInterrupt
+
+
+def _check_start(found: Toy, start: Path) -> None:
+    from teacache.testing.toys.toy import load_weights
+
+    try:
+        load_weights(found.transformer(), start)
+    except (RuntimeError, ValueError) as error:  # what MLX raises for a file that is none of these weights
+        why = str(error).partition("\n")[0].rstrip(".")
+        raise OptionError(
+            f"--start {start} holds no weights of the {found.family} toy ({why}). Give a safetensors file that "
+            "`teacache toy train` wrote for it."
+        ) from error
 
 
 @toy.command(epilog=examples("teacache toy fit flux2"))
