@@ -1,13 +1,15 @@
 """Comparison of pictures and the contact sheet, from runs and pictures made by hand."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops
 
 from teacache.errors import OptionError
 from teacache.report import contact_sheet as sheets
+from teacache.report.difference import amplification, difference
 from teacache.report.files import save_png
 from teacache.report.pair import Pair, Section
 from teacache.report.quality import psnr, ssim
@@ -42,7 +44,7 @@ def pair_of(
 
 
 def sheet_of(*pairs: Pair) -> Image.Image:
-    return sheets.contact_sheet([Section(title="toy", details="small print", pairs=pairs)])
+    return sheets.contact_sheet([Section(title="toy", details=("a gate", "small print"), pairs=pairs)])
 
 
 def colours(image: Image.Image) -> set[object]:
@@ -78,15 +80,10 @@ def test_pictures_that_cannot_be_compared_are_refused(size: tuple[int, int]) -> 
         ssim(Image.new("RGB", (32, 32) if size[0] > 6 else size), Image.new("RGB", size))
 
 
-def test_time_ratio_is_plain_over_wrapped() -> None:
-    """Red when the ratio is turned over: 3 s plain and 2 s wrapped are a gain."""
-    assert pair_of().time_ratio == 1.5
-
-
 def test_sheet_has_a_row_for_each_pair_and_a_head_for_each_section() -> None:
     """Red when a second pair or a second model is drawn over the first."""
     one, two = sheet_of(pair_of()), sheet_of(pair_of(), pair_of())
-    section = Section(title="toy", details="small print", pairs=(pair_of(),))
+    section = Section(title="toy", details=("a gate", "small print"), pairs=(pair_of(),))
     both = sheets.contact_sheet([section, section])
     assert (two.width, two.height - one.height) == (one.width, sheets.ROW)
     assert both.height == two.height + sheets.SECTION + sheets.COLUMNS
@@ -112,18 +109,51 @@ def test_timeline_has_one_cell_per_step(timeline: str) -> None:
         assert colour == (sheets.REUSED if step == "." else sheets.COMPUTED), f"step {k}"
 
 
+def pictures(colour: tuple[int, int, int]) -> tuple[Image.Image, Image.Image]:
+    return Image.new("RGB", (32, 32), RED), Image.new("RGB", (32, 32), colour)
+
+
 def test_difference_is_amplified_as_its_caption_says() -> None:
     """Red when the picture and the caption use different factors, or an equal pair is not white."""
-    pair = pair_of(RED, NEARLY_RED)
-    assert sheets.amplification([pair]) == 32
-    assert colours(sheets.difference(pair, 32)) == {255 - 3 * 32}
-    assert colours(sheets.difference(pair_of(RED, RED), 32)) == {255}
+    assert amplification([pictures(NEARLY_RED)]) == 32
+    assert colours(difference(*pictures(NEARLY_RED), 32)) == {255 - 3 * 32}
+    assert colours(difference(*pictures(RED), 32)) == {255}
+    shown = tile_of(sheet_of(pair_of(RED, NEARLY_RED)), 2)
+    assert colours(shown) == {(255 - 3 * 32,) * 3}
+
+
+def tile_of(sheet: Image.Image, column: int) -> Image.Image:
+    left, top = sheets._left(column), sheets.HEADER + sheets.SECTION + sheets.COLUMNS + sheets.PROMPT
+    return sheet.crop((left, top, left + sheets.TILE, top + sheets.TILE))
 
 
 def test_amplification_cuts_nothing_off() -> None:
     """Red when a large difference is amplified until it looks like every other one."""
-    assert sheets.amplification([pair_of(RED, NEARLY_RED), pair_of(RED, BLUE)]) == 1
-    assert sheets.amplification([pair_of(RED, RED)]) == 1
+    assert amplification([pictures(NEARLY_RED), pictures(BLUE)]) == 1
+    assert amplification([pictures(RED)]) == 1
+
+
+def test_legend_says_what_a_reused_step_is() -> None:
+    """Red when a plan is said to skip blocks only, or a gate, which runs the model's beginning, not to call it."""
+    planned = run_of("#..#..#")
+    gated = replace(planned, records=tuple(replace(record, branches=2) for record in planned.records))
+    assert sheets.reusing([planned]) == "the model was not called"
+    assert sheets.reusing([gated]) == sheets.reusing([planned, gated]) == "the model's blocks did not run"
+
+
+def test_both_lines_of_small_print_are_drawn() -> None:
+    """Red when the policy of a plan, a long text, pushes settings and versions off the sheet."""
+    policy = "plan from the recording of this model (30 steps, guidance 2, 2026-12-01), expected error 1.22%"
+    versions = "30 steps · guidance 2 · seed 1 · teacache-core 0.1.0 · teacache-flux2 0.1.0 · mflux 0.24.0 · MLX 0.32.2"
+    room = sheets.WIDTH - 2 * sheets.MARGIN
+    assert all(sheets._fitted(text, 13, room) == text for text in (policy, versions))
+    one, two = (
+        sheets.contact_sheet([Section(title="toy", details=(policy, line), pairs=(pair_of(),))])
+        for line in ("", versions)
+    )
+    changed = ImageChops.difference(one, two).getbbox()
+    assert changed is not None
+    assert changed[1] > sheets.HEADER + 50 and changed[3] <= sheets.HEADER + sheets.SECTION
 
 
 def test_pictures_that_are_not_square_keep_their_ratio() -> None:

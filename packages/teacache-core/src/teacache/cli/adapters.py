@@ -32,7 +32,10 @@ def adapters(
     elif rows:
         console().print(_table(rows))
     else:
-        typer.echo("No adapter is installed. For FLUX.2 Klein: pip install teacache-flux2")
+        typer.echo(
+            "No adapter is installed. For FLUX.2 Klein: pip install teacache-flux2, or in a clone: "
+            "uv pip install -e packages/teacache-flux2"
+        )
 
 
 def _plain(row: InstalledAdapter) -> dict[str, Any]:

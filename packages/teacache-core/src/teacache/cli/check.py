@@ -105,7 +105,10 @@ def _asked(
         return [_real(families, model, quantize, prompt, size, steps, seed)]
     names = families or [row.name for row in adapters() if row.adapter is not None and row.adapter.toy]
     if not names:
-        raise OptionError("No installed adapter brings a toy. Install one, for example: pip install teacache-flux2")
+        raise OptionError(
+            "No installed adapter brings a toy. Install one, for example: pip install teacache-flux2, or in a clone: "
+            "uv pip install -e packages/teacache-flux2"
+        )
     return [_toy(name, steps) for name in names]
 
 

@@ -26,8 +26,8 @@ EXAMPLES = (
 DEFAULT_PROMPTS = 4
 
 NOTE = (
-    "Time is plain over wrapped, measured here after a warm-up. A toy's step is so short that the ratio says little "
-    "about a real model; the estimate is steps over computed steps."
+    "The estimate is steps over computed steps. A toy's step is so short that the measured time says little about a "
+    "real model."
 )
 
 
@@ -91,14 +91,14 @@ def _print(screen: Console, section: Section) -> None:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=escape(section.title), title_justify="left")
     table.add_column("prompt")
-    for heading in ("steps", "reused", "time", "estimate", "SSIM", "PSNR dB"):
+    for heading in ("steps", "computed", "reused", "estimate", "SSIM", "PSNR dB"):
         table.add_column(heading, justify="right", no_wrap=True)
     for pair in section.pairs:
         table.add_row(
             escape(pair.prompt),
             str(len(pair.run.records)),
+            str(pair.run.computed),
             str(pair.run.reused),
-            f"{pair.time_ratio:.2f}x",
             f"{pair.run.speedup_estimate:.2f}x",
             f"{pair.ssim:.3f}",
             "equal" if math.isinf(pair.psnr) else f"{pair.psnr:.1f}",
@@ -107,20 +107,29 @@ def _print(screen: Console, section: Section) -> None:
         table.add_section()
         table.add_row(*_together(section.pairs))
     screen.print(table)
+    screen.print(_time(section.pairs))
 
 
 def _together(pairs: Sequence[Pair]) -> tuple[str, ...]:
-    """The row for all pictures: sums of steps and of time, means of the likeness."""
+    """The row for all pictures: sums of steps, means of the likeness."""
+    from teacache.report.compare import mean_psnr
+
     steps = sum(len(pair.run.records) for pair in pairs)
     computed = sum(pair.run.computed for pair in pairs)
-    ratio = sum(pair.plain_seconds for pair in pairs) / sum(pair.wrapped_seconds for pair in pairs)
-    error = sum(10 ** (-pair.psnr / 10) for pair in pairs) / len(pairs)
+    psnr = mean_psnr([pair.psnr for pair in pairs])
     return (
         "all",
         str(steps),
+        str(computed),
         str(steps - computed),
-        f"{ratio:.2f}x",
         f"{steps / computed:.2f}x",
         f"{sum(pair.ssim for pair in pairs) / len(pairs):.3f}",
-        f"{-10 * math.log10(error):.1f}" if error else "equal",
+        "equal" if math.isinf(psnr) else f"{psnr:.1f}",
     )
+
+
+def _time(pairs: Sequence[Pair]) -> str:
+    """One measurement over all pictures: of a single one it is noise."""
+    plain, wrapped = sum(pair.plain_seconds for pair in pairs), sum(pair.wrapped_seconds for pair in pairs)
+    pictures = "the picture" if len(pairs) == 1 else f"all {len(pairs)} pictures"
+    return f"Time of {pictures}, after a warm-up: {plain:.1f} s plain, {wrapped:.1f} s with teacache."

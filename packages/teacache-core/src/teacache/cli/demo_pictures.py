@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SIZE = 128
+SEPARATOR = "  ·  "
 
 
 class Advance(Protocol):
@@ -49,13 +50,11 @@ def section_of(family: str, settings: Settings, advance: Advance) -> Section:
     _warm_up(model, settings)
     advance(f"{family}: warmed up")
     pairs = tuple(_pair(model, index, settings, advance) for index in range(len(settings.prompts)))
-    policy = dict.fromkeys(pair.run.policy for pair in pairs)
-    details = [
-        *policy, f"{settings.steps} steps", f"guidance {settings.guidance:g}", f"seed {settings.seed}",
-        *_versions(adapter),
-    ]  # fmt: skip
+    policies = dict.fromkeys(pair.run.policy for pair in pairs)
+    made = (f"{settings.steps} steps", f"guidance {settings.guidance:g}", f"seed {settings.seed}", *_versions(adapter))
+    details = (SEPARATOR.join(policies), SEPARATOR.join(made))
     title = f"{type(model).__name__} ({family}): a small model trained on drawn scenes"
-    return Section(title=title, details="  ·  ".join(details), pairs=pairs)
+    return Section(title=title, details=details, pairs=pairs)
 
 
 def _warm_up(model: Any, settings: Settings) -> None:

@@ -21,7 +21,8 @@ def trained_families() -> tuple[str, ...]:
     found = tuple(name for name in names if (files(find_toy(name).package) / WEIGHTS).is_file())
     if not found:
         raise AdapterNotInstalledError(
-            "No installed adapter brings a trained toy; expected one at least. Run: pip install teacache-flux2"
+            "No installed adapter brings a trained toy; expected one at least. Run: pip install "
+            "teacache-flux2, or in a clone: uv pip install -e packages/teacache-flux2"
         )
     return found
 

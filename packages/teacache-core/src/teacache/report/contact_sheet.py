@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from teacache.errors import MissingDependencyError
+from teacache.report.difference import amplification, difference
 from teacache.report.pair import Pair, Section
 from teacache.stats import RunStats
 
@@ -31,14 +32,12 @@ REUSED = (205, 222, 243)
 REUSED_EDGE = (150, 180, 216)
 
 HEADER = 116
-SECTION = 62
+SECTION = 80
 COLUMNS = 30
 PROMPT = 34
 TIMELINE = 60
 ROW = PROMPT + TILE + TIMELINE + 20
 FOOTER = 20
-
-AMPLIFICATIONS = (1, 2, 4, 8, 16, 32)
 
 
 def contact_sheet(sections: Sequence[Section]) -> Image:
@@ -56,13 +55,13 @@ def contact_sheet(sections: Sequence[Section]) -> Image:
         raise MissingDependencyError(
             "Drawing needs pillow, which is not installed. Run: pip install 'teacache-core[quality]'"
         ) from error
-    rows = sum(len(section.pairs) for section in sections)
-    height = HEADER + len(sections) * (SECTION + COLUMNS) + rows * ROW + FOOTER
+    pairs = [pair for section in sections for pair in section.pairs]
+    height = HEADER + len(sections) * (SECTION + COLUMNS) + len(pairs) * ROW + FOOTER
     sheet = Image.new("RGB", (WIDTH, height), "white")
     draw = ImageDraw.Draw(sheet)
-    _header(draw)
+    _header(draw, [pair.run for pair in pairs])
     top = HEADER
-    factor = amplification([pair for section in sections for pair in section.pairs])
+    factor = amplification((pair.plain, pair.wrapped) for pair in pairs)
     for section in sections:
         top = _section_head(draw, section, top, factor)
         for pair in section.pairs:
@@ -71,31 +70,18 @@ def contact_sheet(sections: Sequence[Section]) -> Image:
     return sheet
 
 
-def amplification(pairs: Sequence[Pair]) -> int:
-    """Returns the largest factor of `AMPLIFICATIONS` under which no difference of these pairs is cut off."""
-    from PIL import ImageChops
-
-    largest = 0
-    for pair in pairs:
-        bands = ImageChops.difference(pair.plain.convert("RGB"), pair.wrapped.convert("RGB")).getextrema()
-        largest = max(largest, *(int(high) for _, high in bands))  # type: ignore[misc]
-    fitting = [factor for factor in AMPLIFICATIONS if factor * largest <= 255]
-    return fitting[-1] if largest and fitting else 1
+def reusing(runs: Sequence[RunStats]) -> str:
+    """Says what happened on the reused steps: a plan does not call the model at all, a gate runs a little of it."""
+    reused = [record for run in runs for record in run.records if record.action == "reuse"]
+    if reused and all(record.branches == 0 for record in reused):
+        return "the model was not called"
+    return "the model's blocks did not run"
 
 
-def difference(pair: Pair, factor: int) -> Image:
-    """Returns how far each pixel is off in its worst colour channel: white for equal, `factor` times darkened."""
-    from PIL import ImageChops
-
-    red, green, blue = ImageChops.difference(pair.plain.convert("RGB"), pair.wrapped.convert("RGB")).split()
-    worst = ImageChops.lighter(ImageChops.lighter(red, green), blue)
-    return worst.point([max(0, 255 - factor * value) for value in range(256)])
-
-
-def _header(draw: ImageDraw) -> None:
+def _header(draw: ImageDraw, runs: Sequence[RunStats]) -> None:
     draw.text((MARGIN, 32), "The same pictures, with and without teacache", INK, _font(28))
     left = MARGIN
-    for reused, text in ((False, "step computed"), (True, "step reused: the model's blocks did not run")):
+    for reused, text in ((False, "step computed"), (True, f"step reused: {reusing(runs)}")):
         _cell(draw, (left, 82, left + 14, 96), reused=reused)
         draw.text((left + 21, 80), text, GREY, _font(15))
         left += 45 + round(_font(15).getlength(text))
@@ -105,7 +91,8 @@ def _header(draw: ImageDraw) -> None:
 def _section_head(draw: ImageDraw, section: Section, top: int, factor: int) -> int:
     draw.line((MARGIN, top, WIDTH - MARGIN, top), LINE)
     draw.text((MARGIN, top + 12), section.title, INK, _font(19))
-    draw.text((MARGIN, top + 38), _fitted(section.details, 13, WIDTH - 2 * MARGIN), GREY, _font(13))
+    for line, text in enumerate(section.details):
+        draw.text((MARGIN, top + 38 + 18 * line), _fitted(text, 13, WIDTH - 2 * MARGIN), GREY, _font(13))
     top += SECTION
     for column, title in enumerate(("plain", "with teacache", f"difference x{factor} (white: equal)")):
         draw.text((_left(column), top + 8), title, GREY, _font(15))
@@ -115,7 +102,7 @@ def _section_head(draw: ImageDraw, section: Section, top: int, factor: int) -> i
 def _row(sheet: Image, draw: ImageDraw, pair: Pair, top: int, factor: int) -> None:
     draw.text((MARGIN, top + 8), _fitted(pair.prompt, 17, WIDTH - 2 * MARGIN), INK, _font(17))
     top += PROMPT
-    for column, picture in enumerate((pair.plain, pair.wrapped, difference(pair, factor))):
+    for column, picture in enumerate((pair.plain, pair.wrapped, difference(pair.plain, pair.wrapped, factor))):
         left = _left(column)
         sheet.paste(_tile(picture), (left, top))
         draw.rectangle((left - 1, top - 1, left + TILE, top + TILE), outline=LINE)

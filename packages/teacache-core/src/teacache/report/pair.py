@@ -57,11 +57,6 @@ class Pair:
             psnr=psnr(plain, wrapped),
         )
 
-    @property
-    def time_ratio(self) -> float:
-        """Plain seconds over wrapped seconds: above 1, the wrapped picture came sooner."""
-        return self.plain_seconds / self.wrapped_seconds
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
@@ -69,10 +64,10 @@ class Section:
 
     Attributes:
         title: names the model.
-        details: settings and versions, in small print.
+        details: two lines of small print: the policies, then settings and versions.
         pairs: one per prompt.
     """
 
     title: str
-    details: str
+    details: tuple[str, str]
     pairs: tuple[Pair, ...]
