@@ -12,9 +12,10 @@ import pytest
 import teacache
 from teacache.errors import OptionError
 from teacache.testing.denoiser import ADAPTER, Denoiser
-from teacache.testing.hunting import Hunt, hunt, with_column
-from teacache.testing.oracles import Subject
+from teacache.testing.hunting import LACKS, Catch, Hunt, hunt
+from teacache.testing.oracles import Check, Result, Subject
 from teacache.testing.planted import BUGS, Bug, find_bug
+from teacache.testing.planted_page import PAGE, Page
 from teacache.testing.spies import Latents
 
 pytestmark = pytest.mark.unit
@@ -66,11 +67,53 @@ def test_the_table_in_the_documentation_is_current(the_hunt: Hunt) -> None:
     the_hunt.check_docs(Path(__file__))
 
 
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.mark.skipif(not (ROOT / PAGE).exists(), reason="the documentation is not there")
+def test_the_table_is_complete() -> None:
+    """Red when a bug has no row, a family no column, a cell is empty, or the page shows a bug that nobody caught."""
+    text = (ROOT / PAGE).read_text(encoding="utf-8")
+    page = Page.read(text)
+    assert text == str(page)
+    assert set(page.columns) >= {"a model without mflux", "FLUX.1", "FLUX.2", "Qwen-Image", "Z-Image"}
+    for family, cells in page.columns.items():
+        assert list(cells) == [bug.name for bug in BUGS], family
+        for bug in BUGS:
+            told = cells[bug.name]
+            assert told.startswith((f"{bug.oracle}: {bug.seen_by} (", f"- ({LACKS.get(bug.needs, '!')})")), (
+                family,
+                told,
+            )
+    for pipeline, (caught, _) in page.pipelines.items():
+        found, _, possible = caught.partition(" of ")
+        assert found == possible and int(found) >= 9, pipeline
+
+
 def test_a_column_replaces_itself_and_no_other() -> None:
-    """Red when writing one family's column loses another's, or doubles its own."""
-    both = with_column(with_column("", "A", {"leaked class": "a"}), "B", {"leaked class": "b"})
-    again = with_column(both, "A", {"leaked class": "c"})
-    assert "| c | b |" in again and "| a | b |" in both and again.count("| A |") == 1
+    """Red when writing one family's column or one pipeline's row loses another's, or doubles its own."""
+    both = Page().with_column("A", {"leaked class": "a"}).with_column("B", {"leaked class": "b"})
+    both = both.with_pipeline("P", {"leaked class": "neutrality: x (P)", "branches swapped": "- (one branch)"})
+    again = str(Page.read(str(both)).with_column("A", {"leaked class": "c"}).with_pipeline("Q", {"x": "MISSED (Q)"}))
+    assert "| c | b |" in again and "| a | b |" in str(both) and again.count(" A |") == 1
+    assert "| P | 1 of 1 | one branch |" in again and "| Q | 0 of 1 |  |" in again
+    assert str(Page.read(again)) == again
+
+
+@pytest.mark.parametrize("says", ["nan", "another check", "clean"])
+def test_a_crash_in_disguise_is_no_catch(says: str) -> None:
+    """Red when NaN latents, a check that was not meant, or an oracle that fails anyway counts as a catch."""
+    bug = find_bug("residual added twice")
+
+    def result(name: str, passed: bool, max_abs: float) -> Result:
+        checks = (Check.of("ok", True), Check.of(name, passed, max_abs=max_abs))
+        return Result(oracle="equivalence", question="?", subject="s", checks=checks, evidence={})
+
+    good, bad = result(bug.seen_by, True, 0.0), result(bug.seen_by, False, 0.5)
+    assert Catch(bug=bug, subject=SUBJECT, clean=good, planted=bad).caught
+    clean = bad if says == "clean" else good
+    planted = {"nan": result(bug.seen_by, False, float("inf")), "another check": result("other", False, 0.5)}
+    assert not Catch(bug=bug, subject=SUBJECT, clean=clean, planted=planted.get(says, bad)).caught
 
 
 def test_what_is_planted_is_taken_out() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from teacache.testing.hunting import Hunt
 from teacache.testing.oracles import Subject
-from teacache.testing.planted import BUGS, Bug
+from teacache.testing.planted import BUGS, Bug, Need
 from teacache_flux1 import ADAPTER
 
 from .pipelines import MAKERS, arguments
@@ -38,3 +38,15 @@ def test_the_claiming_oracle_sees_the_bug(hunt: Hunt, bug: Bug) -> None:
 def test_the_table_in_the_documentation_is_current(hunt: Hunt) -> None:
     """Red when docs/planted-bugs.md says something else than these tests found; TEACACHE_WRITE_DOCS=1 writes it."""
     hunt.check_docs(Path(__file__))
+
+
+HAS: dict[str, set[Need]] = {"Flux1Kontext": {"other tokens"}, "Flux1Controlnet": {"controlnet"}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_pipeline(name: str, tmp_path: Path) -> None:
+    """Red when a bug slips through on a pipeline that is not in the table, or is wrongly called impossible."""
+    subject = Subject.of_mflux(ADAPTER, MAKERS[name], arguments(name, tmp_path))
+    lacks = {"branches", "compile", "other tokens", "controlnet"} - HAS.get(name, set())
+    Hunt(family=name, subject=subject, lacks=lacks).check_pipeline(Path(__file__), name)

@@ -10,7 +10,7 @@ from teacache.testing.hunting import Hunt
 from teacache.testing.materials import picture
 from teacache.testing.models import toy_subject
 from teacache.testing.oracles import Subject
-from teacache.testing.planted import BUGS, Bug
+from teacache.testing.planted import BUGS, Bug, Need
 from teacache_flux2 import ADAPTER
 
 from .pipelines import ARGUMENTS, klein, klein_edit
@@ -42,3 +42,16 @@ def test_the_claiming_oracle_sees_the_bug(hunt: Hunt, bug: Bug) -> None:
 def test_the_table_in_the_documentation_is_current(hunt: Hunt) -> None:
     """Red when docs/planted-bugs.md says something else than these tests found; TEACACHE_WRITE_DOCS=1 writes it."""
     hunt.check_docs(Path(__file__))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Flux2Klein", "Flux2KleinEdit"])
+def test_every_pipeline(name: str, tmp_path: Path) -> None:
+    """Red when a bug slips through on a pipeline that is not in the table, or is wrongly called impossible."""
+    lacks: set[Need] = {"controlnet"}
+    if name == "Flux2Klein":
+        subject = Subject.of_mflux(ADAPTER, klein, SMALL)
+        lacks |= {"other tokens"}
+    else:
+        subject = Subject.of_mflux(ADAPTER, klein_edit, {**SMALL, "image_paths": [picture(tmp_path, side=32)]})
+    Hunt(family=name, subject=subject, lacks=lacks).check_pipeline(Path(__file__), name)

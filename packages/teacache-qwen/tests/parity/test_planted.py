@@ -9,7 +9,7 @@ import pytest
 from teacache.testing.hunting import Hunt
 from teacache.testing.materials import picture
 from teacache.testing.oracles import Subject
-from teacache.testing.planted import BUGS, Bug
+from teacache.testing.planted import BUGS, Bug, Need
 from teacache_qwen import ADAPTER
 
 from .pipelines import ARGUMENTS, qwen_image, qwen_image_edit
@@ -37,3 +37,18 @@ def test_the_claiming_oracle_sees_the_bug(hunt: Hunt, bug: Bug) -> None:
 def test_the_table_in_the_documentation_is_current(hunt: Hunt) -> None:
     """Red when docs/planted-bugs.md says something else than these tests found; TEACACHE_WRITE_DOCS=1 writes it."""
     hunt.check_docs(Path(__file__))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["QwenImage", "QwenImageEdit"])
+def test_every_pipeline(name: str, tmp_path: Path) -> None:
+    """Red when a bug slips through on a pipeline that is not in the table, or is wrongly called impossible."""
+    lacks: set[Need] = {"controlnet", "compile"}
+    if name == "QwenImage":
+        subject = Subject.of_mflux(ADAPTER, qwen_image, SMALL)
+        lacks |= {"other tokens"}
+    else:
+        subject = Subject.of_mflux(
+            ADAPTER, qwen_image_edit, {**SMALL, "image_paths": [str(picture(tmp_path, side=32))]}
+        )
+    Hunt(family=name, subject=subject, lacks=lacks).check_pipeline(Path(__file__), name)

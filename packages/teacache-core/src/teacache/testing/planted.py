@@ -34,6 +34,8 @@ class Bug:
         part: of the equivalence oracle; empty for the others.
         needs: what a family must have for the bug to be possible.
         plant: plants it, and takes it out.
+        seen_by: the check of the oracle that must fail, with figures that are numbers. Another failure, or latents that
+            are NaN or of another shape, is a crash in disguise and no catch.
         moves_latents: it changes the latents of a run, so that its distance can be measured.
     """
 
@@ -41,6 +43,7 @@ class Bug:
     says: str
     oracle: Literal["neutrality", "equivalence", "quality"]
     plant: Callable[[], AbstractContextManager[None]]
+    seen_by: str
     part: str = ""
     needs: Need = "any"
     moves_latents: bool = True
@@ -288,6 +291,7 @@ BUGS: tuple[Bug, ...] = (
         name="residual one step too old",
         says="The residual of the last computed step but one is reused.",
         oracle="equivalence",
+        seen_by="reused, latents",
         part="reused",
         plant=lambda: _reuse_with(_too_old),
     ),
@@ -295,6 +299,7 @@ BUGS: tuple[Bug, ...] = (
         name="residual added twice",
         says="tokens + 2 * residual.",
         oracle="equivalence",
+        seen_by="reused, latents",
         part="reused",
         plant=lambda: _reuse_with(_twice),
     ),
@@ -302,6 +307,7 @@ BUGS: tuple[Bug, ...] = (
         name="branches swapped",
         says="The negative branch gets the positive one's residual, and the other way round.",
         oracle="equivalence",
+        seen_by="reused, latents",
         part="reused",
         needs="branches",
         plant=lambda: _reuse_with(_other_branch),
@@ -310,6 +316,7 @@ BUGS: tuple[Bug, ...] = (
         name="a block left out",
         says="The traced path runs all blocks but the last.",
         oracle="equivalence",
+        seen_by="computed, as the pipeline runs",
         part="computed",
         plant=_block_left_out,
     ),
@@ -317,6 +324,7 @@ BUGS: tuple[Bug, ...] = (
         name="other tokens in the residual",
         says="Text or reference tokens get a residual too, where they should pass through.",
         oracle="equivalence",
+        seen_by="reused, what the tail gets",
         part="reused",
         needs="other tokens",
         plant=_all_tokens,
@@ -326,6 +334,7 @@ BUGS: tuple[Bug, ...] = (
         name="previous timestep in the tail",
         says="On a reused step the tail is modulated for the last computed one.",
         oracle="equivalence",
+        seen_by="reused, latents",
         part="reused",
         needs="tail conditioning",
         plant=_tail_of_the_step_before,
@@ -334,6 +343,7 @@ BUGS: tuple[Bug, ...] = (
         name="leaked class",
         says="restore() leaves the traced class on the transformer.",
         oracle="neutrality",
+        seen_by="threshold 0: given back",
         plant=_class_left,
         moves_latents=False,
     ),
@@ -341,6 +351,7 @@ BUGS: tuple[Bug, ...] = (
         name="leaked callback",
         says="restore() leaves a callback registered.",
         oracle="neutrality",
+        seen_by="threshold 0: given back",
         needs="callbacks",
         plant=_callback_left,
         moves_latents=False,
@@ -349,6 +360,7 @@ BUGS: tuple[Bug, ...] = (
         name="decision frozen by compile",
         says="A compiled function repeats what its first step did, whatever is decided.",
         oracle="equivalence",
+        seen_by="reused, compiled against eager",
         part="compiled",
         needs="compile",
         plant=_frozen,
@@ -357,12 +369,14 @@ BUGS: tuple[Bug, ...] = (
         name="cache that never engages",
         says="Every step is computed.",
         oracle="quality",
+        seen_by="reused steps in the band",
         plant=_never,
     ),
     Bug(
         name="ControlNet sample on a reused step",
         says="The sample is in the residual, and added again.",
         oracle="equivalence",
+        seen_by="reused, latents",
         part="reused",
         needs="controlnet",
         plant=_controlnet_kept,
@@ -371,6 +385,7 @@ BUGS: tuple[Bug, ...] = (
         name="stale residual across runs",
         says="A run reuses what the run before it left.",
         oracle="equivalence",
+        seen_by="a run behind others",
         part="runs",
         plant=lambda: _reuse_with(_of_the_run_before),
         moves_latents=False,
@@ -379,6 +394,7 @@ BUGS: tuple[Bug, ...] = (
         name="stored array changed in place",
         says="Reusing a residual changes it for the next reuse.",
         oracle="equivalence",
+        seen_by="reused, latents",
         part="reused",
         plant=_changed_in_place,
     ),
