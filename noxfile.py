@@ -108,13 +108,14 @@ def demo(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def pictures(session: nox.Session) -> None:
-    """The documentation's pictures of demo and comparison, into docs/; the second needs Chromium."""
+    """The documentation's pictures and drawings, into docs/; that of the comparison needs Chromium."""
     install(session, ADAPTERS)
     made = Path(session.create_tmp())
     env = runtime_env(session) | {"TEACACHE_DATA": str(made / "data")}
     session.run("teacache", "demo", "--out", "docs/demo.png", *PICTURED, env=env)
     session.run("teacache", "compare", "flux2", "--out", str(made / "compare.html"), *PICTURED, env=env)
     session.run("python", ".ci/screenshot.py", str(made / "compare.html"), "docs/compare.png", "1200x1470")
+    session.run("python", ".ci/drawings.py", env=env)
 
 
 @nox.session(default=False)
@@ -128,7 +129,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def docs(session: nox.Session) -> None:
-    """The documentation's site into build/site, warnings as errors; then what its pages tell to run, where it is slow."""
+    """The documentation's site, into build/site, and everything that its pages tell to run."""
     install(session, ADAPTERS, "test", "docs")
     session.run("python", ".ci/supported_models.py", "--check")
     session.run("mkdocs", "build", "--strict", "-f", ".ci/mkdocs.yml", env={"NO_MKDOCS_2_WARNING": "1"})
@@ -139,7 +140,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def release(session: nox.Session) -> None:
-    """Wheels and source distributions into build/dist, looked into and tried in clean environments. Needs uv."""
+    """All distributions, into build/dist: looked into, installed and tried in clean environments."""
     session.install("packaging", "uv")
     session.run("python", ".ci/check_wheels.py", *session.posargs)
 
