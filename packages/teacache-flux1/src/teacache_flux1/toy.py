@@ -25,11 +25,10 @@ WIDTH = 64
 HEAD = 128  # the rotary embedding's axes are fixed and add up to 128: one head
 SIZES = {"num_transformer_blocks": 2, "num_single_transformer_blocks": 3}
 
-# FLUX.1's classes have their sizes written in: what each becomes.
-_NARROW = {
-    3072: HEAD, 6144: 2 * HEAD, 9216: 3 * HEAD, 12288: 4 * HEAD, 15360: 5 * HEAD, 18432: 6 * HEAD,
-    4096: scenes.WORD_WIDTH, 768: scenes.WORD_WIDTH,
-}  # fmt: skip
+FULL = 3072
+"""The real width, of which FLUX.1's classes have the multiples written in."""
+WORDS = (4096, 768)
+"""The real widths of the words, both written in."""
 
 
 class PooledWords(WordEncoder):
@@ -42,36 +41,51 @@ class PooledWords(WordEncoder):
 
 def transformer() -> nn.Module:
     """A new small transformer of mflux's class, with random weights."""
+    return _built(HEAD, **SIZES)
+
+
+def sized(width: int, blocks: int) -> nn.Module:
+    """A transformer of this width; a third of its blocks keep image and text apart, as in the real one (19 of 57)."""
+    double = max(1, blocks // 3)
+    return _built(width, num_transformer_blocks=double, num_single_transformer_blocks=blocks - double)
+
+
+def _built(width: int, **blocks: int) -> nn.Module:
     from mflux.models.common.config.model_config import ModelConfig
     from mflux.models.flux.model.flux_transformer.ada_layer_norm_continuous import AdaLayerNormContinuous
     from mflux.models.flux.model.flux_transformer.transformer import Transformer
 
-    wide = Transformer(toy_config(ModelConfig.dev(), "flux1"), **SIZES)  # its weights are lazy: none is computed
-    _narrow(wide)
-    wide.norm_out = AdaLayerNormContinuous(HEAD, HEAD)
+    wide = Transformer(toy_config(ModelConfig.dev(), "flux1"), **blocks)  # its weights are lazy: none is computed
+    _narrow(wide, width)
+    wide.norm_out = AdaLayerNormContinuous(width, width)
     return wide
 
 
-def _narrow(module: nn.Module) -> None:
+def _narrow(module: nn.Module, width: int) -> None:
     for name, value in list(module.items()):
         if isinstance(value, list):
-            module[name] = [_narrowed(one) if isinstance(one, nn.Module) else one for one in value]
+            module[name] = [_narrowed(one, width) if isinstance(one, nn.Module) else one for one in value]
         elif isinstance(value, nn.Module):
-            module[name] = _narrowed(value)
+            module[name] = _narrowed(value, width)
     if hasattr(module, "num_heads"):
-        module.num_heads = 1
+        module.num_heads = width // HEAD
     for wide, narrow in _norms().items():
         if type(module) is wide:
             module.__class__ = narrow
 
 
-def _narrowed(module: nn.Module) -> nn.Module:
+def _narrowed(module: nn.Module, width: int) -> nn.Module:
+    def narrow(size: int) -> int:
+        if size in WORDS:
+            return scenes.WORD_WIDTH
+        return size if size % FULL else size // FULL * width
+
     if isinstance(module, nn.Linear):
         outputs, inputs = module.weight.shape
-        return nn.Linear(_NARROW.get(inputs, inputs), _NARROW.get(outputs, outputs), bias="bias" in module)
+        return nn.Linear(narrow(inputs), narrow(outputs), bias="bias" in module)
     if isinstance(module, nn.LayerNorm):
-        return nn.LayerNorm(HEAD, eps=module.eps, affine=False)
-    _narrow(module)
+        return nn.LayerNorm(width, eps=module.eps, affine=False)
+    _narrow(module, width)
     return module
 
 
@@ -144,4 +158,5 @@ TOY = Toy(
     pipeline=pipeline,
     velocity=velocity,
     description=f"Transformer(dev, **{SIZES}) narrowed to one head of {HEAD}",
+    sized=sized,
 )

@@ -55,6 +55,15 @@ def transformer() -> nn.Module:
     return Flux2Transformer(**SIZES)
 
 
+def sized(width: int, blocks: int) -> nn.Module:
+    """A transformer of this width; a quarter of its blocks keep image and text apart (Klein 4B: 5 of 25)."""
+    from mflux.models.flux2.model.flux2_transformer.transformer import Flux2Transformer
+
+    double = max(1, blocks // 4)
+    sizes = {"num_layers": double, "num_single_layers": blocks - double, "num_attention_heads": width // 128}
+    return Flux2Transformer(in_channels=WIDTH, joint_attention_dim=scenes.WORD_WIDTH, **sizes)
+
+
 def pipeline(small: nn.Module) -> Any:
     """The family's pipeline around the transformer, with stand-ins for words and pictures."""
     from mflux.models.common.config.model_config import ModelConfig
@@ -93,4 +102,5 @@ TOY = Toy(
     pipeline=pipeline,
     velocity=velocity,
     description=f"Flux2Transformer(**{SIZES})",
+    sized=sized,
 )

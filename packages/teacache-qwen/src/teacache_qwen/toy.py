@@ -47,6 +47,13 @@ def transformer() -> nn.Module:
     return QwenTransformer(**SIZES)
 
 
+def sized(width: int, blocks: int) -> nn.Module:
+    """A transformer of this width."""
+    from mflux.models.qwen.model.qwen_transformer.qwen_transformer import QwenTransformer
+
+    return QwenTransformer(**{**SIZES, "num_layers": blocks, "num_attention_heads": width // 128})
+
+
 def pipeline(small: nn.Module) -> Any:
     """The family's pipeline around the transformer, with stand-ins for words and pictures."""
     from mflux.models.common.config.model_config import ModelConfig
@@ -85,4 +92,5 @@ TOY = Toy(
     pipeline=pipeline,
     velocity=velocity,
     description=f"QwenTransformer(**{SIZES})",
+    sized=sized,
 )

@@ -29,6 +29,14 @@ def transformer() -> nn.Module:
     return ZImageTransformer(**SIZES)
 
 
+def sized(width: int, blocks: int) -> nn.Module:
+    """A transformer of this width with the two refiners for each stream that the real one has."""
+    from mflux.models.z_image.model.z_image_transformer.transformer import ZImageTransformer
+
+    sizes = {"dim": width, "n_heads": width // 128, "n_layers": blocks, "n_refiner_layers": 2}
+    return ZImageTransformer(**{**SIZES, **sizes})
+
+
 def pipeline(small: nn.Module) -> Any:
     """The family's pipeline around the transformer, with stand-ins for words and pictures."""
     from mflux.models.common.config.model_config import ModelConfig
@@ -94,4 +102,5 @@ TOY = Toy(
     pipeline=pipeline,
     velocity=velocity,
     description=f"ZImageTransformer(**{SIZES})",
+    sized=sized,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from teacache.cli import bench_peers, bench_speed
 from teacache.cli.console import examples, progress, quiet_libraries
 from teacache.cli.files import check_path, write_text
 from teacache.cli.lines import Lines
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
 bench = typer.Typer(rich_markup_mode=None)
 
 
-@bench.callback(invoke_without_command=True)
+@bench.callback(invoke_without_command=True, epilog=examples("teacache bench frontier --toys flux2 --prompts 1"))
 def root(context: typer.Context) -> None:
-    """Run the benchmarks behind the documentation's tables, on the toys."""
+    """Run the benchmarks behind the documentation's tables."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+bench.command(epilog=examples(*bench_speed.EXAMPLES))(bench_speed.speed)
+bench.command(epilog=examples(*bench_peers.EXAMPLES))(bench_peers.peers)
 
 
 @bench.command(

@@ -32,6 +32,8 @@ class Toy:
         velocity: training forward. (transformer, tokens (B, T, width), words (B, W, 64), sigmas (B,)) to the
             velocity noise - clean, (B, T, width), through the transformer's own `__call__`.
         description: how `transformer` builds it, for the metadata of the weights.
+        sized: (width, blocks) to a transformer of that inner width, a multiple of 128, and so many blocks in all, for
+            benchmarks; None where the family brings none.
     """
 
     family: str
@@ -41,6 +43,7 @@ class Toy:
     pipeline: Callable[[nn.Module], Any]
     velocity: Callable[[nn.Module, mx.array, mx.array, mx.array], mx.array]
     description: str = ""
+    sized: Callable[[int, int], nn.Module] | None = None
 
 
 def find_toy(family: str) -> Toy:
@@ -81,7 +84,7 @@ def toy_pipeline(family: str, *, weights: bool | str | Path = True) -> Any:
     toy = find_toy(family)
     transformer = toy.transformer()
     if weights is False:
-        _fill(transformer)
+        fill_randomly(transformer)
     elif weights is True:
         with as_file(files(toy.package) / WEIGHTS) as path:
             load_weights(transformer, path)
@@ -107,8 +110,8 @@ def flat(tree: Any) -> dict[str, mx.array]:
     return dict(pairs)
 
 
-def _fill(transformer: nn.Module) -> None:
-    """Random matrices from a seed of their own, without touching MLX's global one; vectors stay as they are."""
+def fill_randomly(transformer: nn.Module) -> None:
+    """Fill in random matrices from a seed of their own, without touching MLX's global one; vectors stay as they are."""
     filled = []
     for index, (name, value) in enumerate(flat(transformer.parameters()).items()):
         value = value.astype(mx.float32)
