@@ -79,6 +79,12 @@ def test_every_command_of_the_families_starts(
     assert sys.argv is before
 
 
+def test_the_two_dashes_may_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """Red when an option of mflux's is taken for one of ours where no -- stands before the command."""
+    assert main(["run", "--dry-run", "mflux-generate-flux2", "--prompt", "a", "--steps", "4"]) == 0
+    assert "mflux-generate-flux2" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_an_adapter_refuses_ends_before_weights(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Red when a pipeline that cannot be cached is noticed after its weights are loaded, or without the reason."""
@@ -93,6 +99,7 @@ def test_what_an_adapter_refuses_ends_before_weights(name: str, capsys: pytest.C
         (["mflux-generate-fibo", "--prompt", "x"], "FIBO"),
         (["mflux-save", "--path", "x", "--model", "dev"], "no pictures"),
         (["mflux-genrate-qwen"], "mflux-generate-qwen"),
+        (["nonsense"], "mflux-generate"),
     ],
 )
 def test_other_commands_are_refused(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,6 +167,12 @@ def test_what_the_command_line_knows_of_the_weights(tmp_path: Path, capsys: pyte
     word = dry(capsys, *base, "--model", str(tmp_path), "--base-model", "flux2-klein-base-4b",
                options=("--checkpoint", "klein-base-4b"))  # fmt: skip
     assert "(exact)" in word["checkpoint"] and word["policy"] == "gate at threshold 0.17"
+
+
+def test_a_dry_run_says_why_mflux_would_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """Red when a dry run ends in mflux's traceback, which says less than its last line."""
+    assert main(["run", "--dry-run", "--", "mflux-generate", "--prompt", "a"]) == 2
+    assert "would end before it loads a model: No model requested" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

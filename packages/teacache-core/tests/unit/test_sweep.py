@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -134,6 +135,26 @@ def test_plain_pictures_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with maker.trying(nullcontext(object()), 7):
         assert maker(case) == 7
     assert maker(case) == 20 and made == [20, 7]
+
+
+def test_a_sweep_that_breaks_off_shows_what_it_has(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when Ctrl-C throws away the settings that were tried, or does not say how to go on."""
+    from teacache.cli import sweep, sweep_work
+
+    def broken(source: object, wishes: object, prompts: object, seed: int, points: list[sweep_work.Point]) -> None:
+        points.append(
+            sweep_work.Point(method="plan", value=2.5, computed=8, ssim=0.987, worst_ssim=0.9, psnr=float("inf"))
+        )
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep_work, "sweep", broken)
+    monkeypatch.setattr(sweep, "open_source", lambda *_, **__: SimpleNamespace(steps=20))
+    assert main(["sweep", "--toy", "flux2", "--speedup", "2.5", "--speedup", "3"]) == 130
+    shown = capsys.readouterr()
+    assert "2.5x" in shown.err and "0.9870" in shown.err and shown.out == ""
+    assert "Give the others alone to go on" in shown.err
 
 
 @pytest.mark.parametrize(

@@ -240,3 +240,15 @@ def test_arrays_of_a_run_die_with_it() -> None:
         for _ in range(5):
             call_each_step(model, handle, [1.0, 0.8, 0.6, 0.4, 0.2, 0.0])
         assert mx.get_active_memory() <= before
+
+
+def test_a_run_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Red when somebody who looks for the reason of a picture finds nothing in the log, or has to pay for it."""
+    caplog.set_level("INFO", logger="teacache")
+    model = Denoiser()
+    with wrap(model, coefficients=[0, 0, 0, 1, 0], threshold=5.0) as handle:
+        call_each_step(model, handle, [1.0, 0.8, 0.6, 0.4, 0.2, 0.1, 0.0])
+    lines = [(record.name, record.getMessage()) for record in caplog.records]
+    assert any(name == "teacache.wrapping" and "Denoiser" in text for name, text in lines)
+    assert any(name == "teacache.session" and "run of 6 steps: gate at threshold 5" in text for name, text in lines)
+    assert any("4 of 6 steps reused" in text for _, text in lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import warnings
@@ -58,6 +57,8 @@ def say(message: str) -> None:
 
 def _show_log() -> None:
     """Shows what is logged under `teacache`, on stderr; the logs of other packages stay as they are."""
+    import logging
+
     log = logging.getLogger("teacache")
     if not log.handlers:
         handler = logging.StreamHandler()

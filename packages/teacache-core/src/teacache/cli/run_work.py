@@ -19,7 +19,7 @@ from teacache.errors import (
     UnknownModelError,
     UnsupportedPipelineError,
 )
-from teacache.hosts.scripts import Build, Script, find_script, watched
+from teacache.hosts.scripts import PACKAGE, Build, Script, find_script, watched
 from teacache.options import Options
 from teacache.plugins import find_adapter
 
@@ -63,6 +63,10 @@ class Work:
             self._script.run(self._arguments, before=self._stop)
         except _Stop as stop:
             return stop.outlook.lines(self._script.name)
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] != PACKAGE:
+                raise
+            raise OptionError(f"{self._script.name} would end before it loads a model: {error}") from error
         raise OptionError(f"{self._script.name} ended before it loaded a model: there is nothing to cache.")
 
     def run(self, *, anyway: bool) -> None:
@@ -140,7 +144,7 @@ class Work:
 
 def summary(run: RunStats) -> str:
     """One line for a picture: how many steps were reused and what decided, or why none."""
-    return as_options(str(run) if run.reused else f"{run}".rstrip(".") + f" ({run.policy})")
+    return as_options(str(run))
 
 
 class _Stop(BaseException):

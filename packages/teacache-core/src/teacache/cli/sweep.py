@@ -115,7 +115,7 @@ def _say_done(points: Sequence[Point], steps: int) -> None:
     """What is known already where the work breaks off: on a real model it took hours."""
     if points:
         console(stderr=True).print(_table(points, steps))
-        say(f"{len(points)} settings were tried, as above. Give the others alone to go on.")
+        say("the table has what was tried so far. Give the others alone to go on.")
 
 
 def _plain(point: Point) -> dict[str, Any]:
