@@ -166,6 +166,7 @@ def test_the_scenario_names_what_moves(monkeypatch: pytest.MonkeyPatch, capsys: 
         return Row(variable=variable, digest="b" * 64 if variable == "compile off" else "a" * 64)
 
     monkeypatch.setattr(scenario, "_in_a_process", drawn)
+    monkeypatch.setattr(plugins, "get_adapter", lambda _: ADAPTER)
     assert main(["scenario"]) == 0
     out = capsys.readouterr().out
     assert "moved by: compile off." in out and "no thread here" in out
