@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from importlib.metadata import distribution
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,8 @@ from teacache.testing import pytest_plugin
 
 pytestmark = pytest.mark.unit
 pytest_plugins = ["pytester"]
+
+PAGE = Path(__file__).parents[4] / "docs/oracles.md"
 
 MODEL = """
 import pytest
@@ -36,16 +39,27 @@ def run(pytester: pytest.Pytester, tests: str, *options: str) -> pytest.RunResul
 
 
 def test_one_function_is_four_tests(pytester: pytest.Pytester) -> None:
-    """Red when an oracle is not asked, a result is not shown, or the JSON loses one."""
-    tests = f"{MODEL}\ndef test_it(oracle):\n    assert oracle(SUBJECT).passed\n"
-    done = run(pytester, tests, "-rs", "--oracles-json=found.json")
-    done.assert_outcomes(passed=3, skipped=1)
+    """Red when an oracle is not asked, a result not shown or not in the JSON, or docs/oracles.md shows what fails."""
+    done = run(pytester, f"{MODEL}\nsubject = SUBJECT\n{shown()}", "-rs", "--oracles-json=found.json")
+    done.assert_outcomes(passed=4, skipped=1)
     done.stdout.fnmatch_lines(["*ships no data*"])
     done.stdout.fnmatch_lines(["neutrality of *passed*", "equivalence of *passed*", "quality of *passed*"])
     found = json.loads((pytester.path / "found.json").read_text())
-    assert [one["oracle"] for one in found] == ["neutrality", "equivalence", "quality"]
-    reused = found[2]["checks"][0]["figures"]
-    assert (reused["fewest"], reused["reused"], reused["most"]) == (3, 3, 3)
+    assert [one["oracle"] for one in found] == ["neutrality", "equivalence", "quality", "quality"]
+    figures = [one["checks"][0]["figures"] for one in found[2:]]
+    assert [(one["fewest"], one["reused"], one["most"]) for one in figures] == [(3, 3, 3), (4, 4, 4)]
+
+
+def shown() -> str:
+    """The tests that the page shows; the same here where the documentation is not there."""
+    if not PAGE.exists():
+        return (
+            "def test_it(oracle):\n    oracle(subject)\n"
+            '@pytest.mark.oracles("quality", options={"plan": [0, 3, 6]}, band=(4, 4))\n'
+            "def test_plan(oracle):\n    oracle(subject)\n"
+        )
+    blocks = PAGE.read_text(encoding="utf-8").split("```python\n")[1:]
+    return next(block.partition("```")[0] for block in blocks if "@pytest.mark.oracles" in block)
 
 
 def test_a_failure_has_its_table_and_the_marker_is_heard(pytester: pytest.Pytester) -> None:
