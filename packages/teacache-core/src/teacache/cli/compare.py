@@ -139,8 +139,8 @@ def _table(comparison: Comparison) -> Table:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("pictures")
-    for heading in ("computed", "estimate", "time in loop", "SSIM", "worst", "PSNR dB"):
+    table.add_column("pictures", overflow="fold")
+    for heading in ("computed", "estimate", "time in loop", "SSIM", "PSNR dB"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_row("plain", *_cells(comparison.plain))
     for summary in comparison.summaries():
@@ -151,10 +151,8 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _cells(total: Total) -> tuple[str, ...]:
-    likeness, worst = total.likeness, total.worst_ssim
-    time = f"{total.seconds:.1f} s"
-    computed = f"{total.computed:.3g} of {total.steps:.3g}"
-    if likeness is None or worst is None:
-        return (computed, f"{total.speedup:.2f}x", time, "", "", "")
-    psnr = "equal" if math.isinf(likeness.psnr) else f"{likeness.psnr:.1f}"
-    return (computed, f"{total.speedup:.2f}x", time, f"{likeness.ssim:.4f}", f"{worst:.4f}", psnr)
+    likeness = total.likeness
+    made = (f"{total.computed:.3g} of {total.steps:.3g}", f"{total.speedup:.2f}x", f"{total.seconds:.1f} s")
+    if likeness is None:
+        return (*made, "", "")
+    return (*made, f"{likeness.ssim:.4f}", "equal" if math.isinf(likeness.psnr) else f"{likeness.psnr:.1f}")
