@@ -22,7 +22,7 @@ from teacache.pieces import Pieces
 from teacache.run import OnStep, Run, RunInfo
 from teacache.stats import RunStats, Stats, StepRecord, explain_nothing_reused
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)  # debug only: mflux shows every INFO of every package
 
 COMPILABLE = (mx.array, int, float, str, type(None))
 """What `mx.compile` takes as a leaf of its arguments."""
@@ -107,7 +107,7 @@ class Session:
         choice = self._choose(info)
         for warning in choice.warnings:
             self.warn(warning)
-        log.info("run of %d steps: %s", info.steps, choice.summary)
+        log.debug("run of %d steps: %s", info.steps, choice.summary)
         self._open = choice.make(info, self._on_step), choice
         return self._open[0]
 
@@ -144,7 +144,7 @@ class Session:
             return None
         (run, choice, stats), self._ended = self._ended, None
         self.stats.runs.append(stats)
-        log.info("%s in %.2f s", stats, stats.seconds)
+        log.debug("%s in %.2f s", stats, stats.seconds)
         notice = choice.on_success(run) if choice.on_success is not None else None
         if notice is not None:
             self.warn(notice)

@@ -225,7 +225,7 @@ def wrap(
         fingerprint=lambda: fingerprint(reference()),
     )
     identity = selection.identity
-    log.info(
+    log.debug(
         "wrapping a %s with the adapter %s: checkpoint %s (%s)",
         type(model).__name__, found.name, identity.checkpoint, identity.level,
     )  # fmt: skip

@@ -144,7 +144,7 @@ def test_debug_shows_the_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         log.debug("seen")
         assert "teacache: seen" in capsys.readouterr().err
     finally:
-        log.handlers, log.level = before, level
+        log.handlers, log.level, log.propagate = before, level, True
         log.manager._clear_cache()  # type: ignore[attr-defined]
 
 

@@ -243,8 +243,8 @@ def test_arrays_of_a_run_die_with_it() -> None:
 
 
 def test_a_run_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Red when somebody who looks for the reason of a picture finds nothing in the log, or has to pay for it."""
-    caplog.set_level("INFO", logger="teacache")
+    """Red when somebody who looks for the reason of a picture finds nothing in the log, or mflux shows it unasked."""
+    caplog.set_level("DEBUG", logger="teacache")
     model = Denoiser()
     with wrap(model, coefficients=[0, 0, 0, 1, 0], threshold=5.0) as handle:
         call_each_step(model, handle, [1.0, 0.8, 0.6, 0.4, 0.2, 0.1, 0.0])
@@ -252,3 +252,4 @@ def test_a_run_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert any(name == "teacache.wrapping" and "Denoiser" in text for name, text in lines)
     assert any(name == "teacache.session" and "run of 6 steps: gate at threshold 5" in text for name, text in lines)
     assert any("4 of 6 steps reused" in text for _, text in lines)
+    assert {record.levelname for record in caplog.records} == {"DEBUG"}

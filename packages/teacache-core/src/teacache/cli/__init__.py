@@ -64,6 +64,7 @@ def _show_log() -> None:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(relativeCreated)7d ms %(name)s: %(message)s"))
         log.addHandler(handler)
+        log.propagate = False  # mflux's commands show the root's log too
     log.setLevel(logging.DEBUG)
 
 
