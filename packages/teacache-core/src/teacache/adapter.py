@@ -185,6 +185,27 @@ class Adapter:
         """Refuses a description of another type: found out later, it would stop the search for other adapters."""
         check_adapter(self, contract=CONTRACT, pipeline=Pipeline, body=Body, signal=Signal)
 
+    def target_of(self, image_tokens: int | None) -> int | None:
+        """Returns the target tokens of a picture with so many tokens, as the host counts them; None for all.
+
+        Raises:
+            AdapterDescriptionError: `target_tokens` fails, or gives no number of tokens.
+        """
+        if image_tokens is None:
+            return None
+        try:
+            count = self.target_tokens(image_tokens)
+        except Exception as error:
+            raise AdapterDescriptionError(
+                f"target_tokens({image_tokens}) of the adapter {self.name!r} fails ({error!r}). Correct it."
+            ) from error
+        if type(count) is not int or count < 1:
+            raise AdapterDescriptionError(
+                f"target_tokens({image_tokens}) of the adapter {self.name!r} is {count!r}; expected a whole number "
+                "from 1 up. Correct it."
+            )
+        return count
+
     def pipeline_for(self, cls: type) -> Pipeline | None:
         """Returns the description that fits a class, or None. A refused class fits none."""
         if self.refusal_for(cls) is not None:

@@ -153,11 +153,20 @@ class Boundary:
             for position, name in enumerate(self.body.blocks):
                 swapped.swap(transformer, name, _BlockList(transformer[name], self, walk, position))
             if walk.taps_tail:
-                container, key = (
-                    (transformer, self.body.tail) if isinstance(self.body.tail, str) else self.body.tail(transformer)
-                )
-                swapped.swap(container, key, self._tapped(container[key], walk))
+                container, key, tail = self._tail(transformer)
+                swapped.swap(container, key, self._tapped(tail, walk))
             return forward(*args, **walk.kwargs(kwargs))
+
+    def _tail(self, transformer: Any) -> tuple[Any, str, Callable[..., Any]]:
+        tail = self.body.tail
+        try:
+            container, key = (transformer, tail) if isinstance(tail, str) else tail(transformer)
+            return container, key, container[key]
+        except (KeyError, TypeError, ValueError) as error:
+            raise AdapterDescriptionError(
+                f"{type(transformer).__name__} has no tail {tail!r} ({error!r}). The installed model and the adapter "
+                "do not fit: `teacache adapters` shows the versions."
+            ) from error
 
     def _tapped(self, tail: Callable[..., Any], walk: _Walk) -> Callable[..., Any]:
         tapped = walk.tap(tail)

@@ -130,7 +130,7 @@ class Selection:
         threshold = options.threshold if options.threshold is not None or numbers is None else numbers.threshold
         policy = None if numbers is None else self._gate(info.steps, numbers, threshold or 0.0)
         linear = options.reconstruction == "linear"
-        target = None if info.image_tokens is None else self.adapter.target_tokens(info.image_tokens)
+        target = self.adapter.target_of(info.image_tokens)
         return Choice(
             make=functools.partial(_gated_run, target=target, policy=policy, linear=linear, shadow=shadow),
             summary=f"{summary}, residuals linear in sigma" if linear and policy is not None else summary,

@@ -65,7 +65,7 @@ def steered(model: Any, make: MakeRun, *, adapter: Adapter | None = None) -> Ite
 
 def target_tokens(adapter: Adapter, info: RunInfo) -> int | None:
     """Returns how many tokens of the image stream become the picture of a run; None for all."""
-    return None if info.image_tokens is None else adapter.target_tokens(info.image_tokens)
+    return adapter.target_of(info.image_tokens)
 
 
 class MeasuringRun(VelocityRun):

@@ -41,16 +41,16 @@ class Encoder(WordEncoder):
         return self(input_ids)[:, :count]
 
 
-def _pipeline(cls: type, config: Any, dtype: mx.Dtype) -> Any:
-    transformer: nn.Module = filled(Flux2Transformer(**SIZES), dtype)
+def _pipeline(cls: type, config: Any, dtype: mx.Dtype, **sizes: Any) -> Any:
+    transformer: nn.Module = filled(Flux2Transformer(**{**SIZES, **sizes}), dtype)
     return pipeline_object(
         cls, config, transformer, vae=Codec(), text_encoder=Encoder(), tokenizers={"qwen3": WordTokenizer()}
     )
 
 
-def klein(dtype: mx.Dtype = mx.float32) -> Any:
+def klein(dtype: mx.Dtype = mx.float32, **sizes: Any) -> Any:
     """Text to image, and image to image."""
-    return _pipeline(Flux2Klein, ModelConfig.flux2_klein_base_4b(), dtype)
+    return _pipeline(Flux2Klein, ModelConfig.flux2_klein_base_4b(), dtype, **sizes)
 
 
 def klein_edit(dtype: mx.Dtype = mx.float32) -> Any:

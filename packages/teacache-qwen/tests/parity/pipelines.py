@@ -54,7 +54,7 @@ class Codec(PictureCodec):
 
 
 def _pipeline(cls: type, config: Any, dtype: mx.Dtype, **sizes: Any) -> Any:
-    transformer: nn.Module = filled(QwenTransformer(**SIZES, **sizes), dtype)
+    transformer: nn.Module = filled(QwenTransformer(**{**SIZES, **sizes}), dtype)
     words, encoder = Words(), Encoder()
     return pipeline_object(
         cls,
@@ -67,9 +67,9 @@ def _pipeline(cls: type, config: Any, dtype: mx.Dtype, **sizes: Any) -> Any:
     )
 
 
-def qwen_image(dtype: mx.Dtype = mx.float32) -> Any:
+def qwen_image(dtype: mx.Dtype = mx.float32, **sizes: Any) -> Any:
     """Text to image, and image to image."""
-    return _pipeline(QwenImage, ModelConfig.qwen_image(), dtype)
+    return _pipeline(QwenImage, ModelConfig.qwen_image(), dtype, **sizes)
 
 
 def qwen_image_edit(dtype: mx.Dtype = mx.float32) -> Any:

@@ -51,8 +51,8 @@ class Encoder(WordEncoder):
         return super().__call__(input_ids.reshape(-1, WORDS_PER_SCENE)).reshape(1, -1, WORD_WIDTH)
 
 
-def _pipeline(cls: type, config: Any, dtype: mx.Dtype, **attributes: Any) -> Any:
-    transformer: nn.Module = filled(ZImageTransformer(**SIZES), dtype)
+def _pipeline(cls: type, config: Any, dtype: mx.Dtype, sizes: dict[str, Any] | None = None, **attributes: Any) -> Any:
+    transformer: nn.Module = filled(ZImageTransformer(**{**SIZES, **(sizes or {})}), dtype)
     return pipeline_object(
         cls,
         config,
@@ -65,9 +65,9 @@ def _pipeline(cls: type, config: Any, dtype: mx.Dtype, **attributes: Any) -> Any
     )
 
 
-def z_image(dtype: mx.Dtype = mx.float32) -> Any:
+def z_image(dtype: mx.Dtype = mx.float32, **sizes: Any) -> Any:
     """Text to image, and image to image, with guidance."""
-    return _pipeline(ZImage, ModelConfig.z_image(), dtype)
+    return _pipeline(ZImage, ModelConfig.z_image(), dtype, sizes)
 
 
 def z_image_turbo(dtype: mx.Dtype = mx.float32) -> Any:

@@ -54,7 +54,14 @@ def transformer_of(model: Any, pipeline: Pipeline) -> Any:
 class LastBlockSpy:
     """Counts the runs of the last block, and can make one of them fail. Undone by `remove`."""
 
-    def __init__(self, transformer: Any, adapter: Adapter, *, fail_at: int | None = None) -> None:
+    def __init__(
+        self,
+        transformer: Any,
+        adapter: Adapter,
+        *,
+        fail_at: int | None = None,
+        error: type[BaseException] = RuntimeError,
+    ) -> None:
         self.runs = 0
         self._block = transformer[adapter.body.blocks[-1]][-1]
         self._class = type(self._block)
@@ -64,7 +71,7 @@ class LastBlockSpy:
             def __call__(self, *args: Any, **kwargs: Any) -> Any:
                 spy.runs += 1
                 if spy.runs == fail_at:
-                    raise RuntimeError("planted in the last block")
+                    raise error("planted in the last block")
                 return super().__call__(*args, **kwargs)
 
         self._block.__class__ = Spied
