@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -208,3 +209,40 @@ def test_anyway_runs_plainly(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         main(["run", "--anyway", "--", "mflux-generate-fibo", "--prompt", "x"])
     assert left.value.code == 3
     assert "without the cache" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--prompt-file", "nosuch.txt"],
+        ["--prompt", PROMPT, "--nosuch"],
+        ["--prompt", PROMPT, "--guidance", "3", "--model", "flux2-klein-4b"],
+        ["--prompt", PROMPT, "--lora-paths", "nosuch.safetensors"],
+        [],
+    ],
+    ids=["prompt file", "option", "guidance", "LoRA", "nothing"],
+)
+def test_mistakes_end_as_without_the_cache(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when a mistake in mflux's options has another exit code, or other words, under the cache."""
+    from mflux.models.flux2.cli import flux2_generate
+
+    common = ["--steps", "4", "--height", "64", "--width", "64", "--seed", "1", "--output", str(tmp_path / "x.png")]
+    monkeypatch.setattr(sys, "argv", ["mflux-generate-flux2", *arguments, *common])
+    plain = code_of(flux2_generate.main), said(capsys)
+    assert (code_of(lambda: main(["run", "--", *sys.argv])), said(capsys)) == plain
+
+
+def code_of(call: Callable[[], Any]) -> int | str:
+    try:
+        return call() or 0
+    except SystemExit as left:
+        return left.code or 0
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What mflux said: memory differs from run to run, and our own lines begin with our name."""
+    shown = capsys.readouterr()
+    lines = (shown.out + shown.err).splitlines()
+    return [line for line in lines if not line.startswith(("teacache: ", "Peak MLX memory"))]
