@@ -1,6 +1,6 @@
 """The model itself, and its loop. In a package of your own it is somebody else's, and you only import it in tests."""
 
-from __future__ import annotations
+from contextlib import nullcontext
 
 import mlx.core as mx
 from mlx import nn
@@ -41,18 +41,10 @@ def paint(model, handle=None, *, seed: int = 3, steps: int = 8) -> list[mx.array
     """Returns the latents after each step; `handle` is what `teacache.wrap` returned, where the model is wrapped."""
     x, latents = mx.random.normal((1, 9, 4), key=mx.random.key(seed)), []
     sigmas = [1 - k / steps for k in range(steps + 1)]
-
-    def step(k: int, carry) -> None:
-        nonlocal x
-        x = x + (sigmas[k + 1] - sigmas[k]) * carry(model(x, sigmas[k]))
-        mx.eval(x)
-        latents.append(x)
-
-    if handle is None:
-        for k in range(steps):
-            step(k, lambda velocity: velocity)
-    else:
-        with handle.run(sigmas) as run:
-            for k in run:
-                step(k, run.velocity)
+    with nullcontext() if handle is None else handle.run(sigmas) as run:
+        for k in range(steps) if run is None else run:
+            velocity = model(x, sigmas[k])
+            x = x + (sigmas[k + 1] - sigmas[k]) * (velocity if run is None else run.velocity(velocity))
+            mx.eval(x)
+            latents.append(x)
     return latents
