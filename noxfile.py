@@ -24,7 +24,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 (nox runs on older ones)
 nox.needs_version = ">=2025.2.9"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_venv = "yes"
-nox.options.sessions = ["unit", "tests"]
+nox.options.sessions = ["unit", "tests", "template"]
 
 ROOT = Path(__file__).parent
 LINUX = sys.platform == "linux"
@@ -73,6 +73,21 @@ def tests(session: nox.Session) -> None:
     """All other tests that run by default, of all packages, in one environment with mflux."""
     install(session, ADAPTERS, "test")
     run_pytest(session, *PACKAGES, options=("--deselect", f"{CORE.dir}/tests/unit"))
+
+
+@nox.session
+def template(session: nox.Session) -> None:
+    """The package of docs/template as a third party has it: a wheel beside core's, found, passing, and gone again."""
+    install(session, [CORE], "test")
+    session.install("uv")
+    session.run("pytest", "-m", "slow", f"{CORE.dir}/tests/unit/test_template.py", env=runtime_env(session))
+
+
+@nox.session(default=False)
+def weights(session: nox.Session) -> None:
+    """The oracles on the real weights in Hugging Face's cache; nothing is downloaded. `-- -k klein` chooses."""
+    install(session, ADAPTERS, "test")
+    run_pytest(session, CORE, options=("-m", "weights", "-s"))
 
 
 @nox.session(default=False)
