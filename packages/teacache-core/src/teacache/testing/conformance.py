@@ -20,6 +20,7 @@ from mlx.utils import tree_flatten
 from teacache.calibration import load_calibrations
 from teacache.errors import AlreadyWrappedError, OptionError
 from teacache.plugins import find_adapter
+from teacache.testing.counting import Counts, counted
 from teacache.testing.oracles import Subject, equivalence, neutrality
 from teacache.testing.spies import (
     LastBlockSpy,
@@ -121,6 +122,20 @@ class AdapterConformance(AdapterSuite):
         assert 0 < stats.reused < len(stats.records)
         assert stats.records[0].action == stats.records[-1].action == "compute"
         assert spy.runs == sum(record.branches for record in stats.records if record.action == "compute")
+
+    def test_a_decision_costs_one_evaluation_and_one_scalar(self, model: Any) -> None:
+        """Red when a step waits for MLX more often than stated: once more with the gate, never more with a plan."""
+
+        def count(**options: Any) -> Counts:
+            with counted() as counts:
+                self.wrapped(model, **options, **self.eager(model))
+            return counts
+
+        # The evaluation at the end of a step takes the place of the host's own.
+        planned, gated = count(plan=range(0, self.steps, 2)), count(**ALTERNATE)
+        assert planned.evaluations["ours"] <= self.steps and planned.scalars["ours"] == 0
+        assert self.steps < gated.evaluations["ours"] <= 2 * self.steps
+        assert gated.scalars["ours"] == self.steps - 1, "there is no change on the first step"
 
     def test_reuse_equals_the_reference(self, model: Any) -> None:
         """Red when a residual is one step too old, added twice, of the other branch, or taken on the wrong tokens."""
