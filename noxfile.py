@@ -52,6 +52,8 @@ PACKAGES = (
     Package("zimage", "packages/teacache-zimage", needs_mflux=True),
 )
 CORE = PACKAGES[0]
+PEER = "mlx-teacache==0.14.1"
+"""What `peers` compares with. It says that it was tested up to mflux 0.23; its functions run on 0.24 too."""
 PICTURED = (
     "--prompt", "red circle left, blue square right, white background",
     "--prompt", "blue circle center, orange background",
@@ -135,11 +137,23 @@ def pictures(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """The frontier benchmark on all trained toys, into docs/; what follows `--` goes to `teacache bench frontier`."""
+    """The speed benchmark into docs/; `-- --model NAME` on real weights; `-- frontier` the frontier of the trained toys."""
     install(session, ADAPTERS)
-    session.run(
-        "teacache", "bench", "frontier", "--out", "docs/frontier.md", *session.posargs, env=runtime_env(session)
-    )
+    frontier = session.posargs[:1] == ["frontier"]
+    which = ("frontier", "docs/frontier.md") if frontier else ("speed", "docs/performance.md")
+    options = session.posargs[1:] if frontier else session.posargs
+    # One thread: OpenBLAS's pool spins, which counts as CPU time and falls on whatever is measured next.
+    env = runtime_env(session) | ({} if frontier else {"OPENBLAS_NUM_THREADS": "1"})
+    session.run("teacache", "bench", which[0], "--out", which[1], *options, env=env)
+
+
+@nox.session(default=False)
+def peers(session: nox.Session) -> None:
+    """Beside other caches, in one run, into docs/; what follows `--` goes to `teacache bench peers`."""
+    install(session, ADAPTERS)
+    session.install("--no-deps", PEER)
+    env = runtime_env(session) | {"OPENBLAS_NUM_THREADS": "1"}
+    session.run("teacache", "bench", "peers", "--out", "docs/peers.md", *session.posargs, env=env)
 
 
 @nox.session(default=False)

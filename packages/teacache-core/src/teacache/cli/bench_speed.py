@@ -151,10 +151,13 @@ def _write(report: Report, out: Path) -> None:
 
     device = "metal" if mx.default_device() == mx.gpu else "cpu"
     data = out.with_suffix(".json")
-    page = with_block(page_of(out, "Speed", device), device, tables(report))
+    # Real weights have a place of their own: figures of small models and of theirs are not to be mixed.
+    place = f"{device} weights" if "model" in report.settings else device
+    page = with_block(page_of(out, "Speed", place), place, tables(report))
     kept = json.loads(data.read_text(encoding="utf-8")) if data.exists() else {}
-    kept[device] = numbers(report)
-    kept["claims"] = [claim for name in ("cpu", "metal") for claim in kept.get(name, {}).get("claims", [])]
+    kept.pop("claims", None)
+    kept[place] = numbers(report)
+    kept["claims"] = [claim for measured in kept.values() for claim in measured["claims"]]
     write_text(data, json.dumps(kept, indent=1) + "\n")
     write_text(out, page)
     counted: dict[str, int] = {}
