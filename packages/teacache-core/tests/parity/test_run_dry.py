@@ -130,6 +130,8 @@ def test_a_plan_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert dry(capsys, *base, options=("--plan", "0-3,10,20"))["policy"] == "given plan"
     assert "compute 9 of 30 steps" in dry(capsys, *base, options=("--computed-steps", "9"))["policy"]
     assert "compute 10 of 30 steps" in dry(capsys, *base, options=("--speedup", "3"))["policy"]
+    other = dry(capsys, *base, "--scheduler", "seedvr2_euler", options=("--speedup", "3"))["policy"]
+    assert other.startswith("off (scheduler)") and "--scheduler seedvr2_euler" in other
 
 
 @pytest.mark.parametrize(
@@ -179,6 +181,9 @@ def test_a_dry_run_says_why_mflux_would_end(capsys: pytest.CaptureFixture[str]) 
     ("options", "says"),
     [
         (["--plan", "0,x"], "--plan 0,x"),
+        (["--plan", "0,9-4"], "--plan 0,9-4"),
+        (["--plan", "0-999999999999"], "--plan 0-9"),
+        (["--plan", "0,40"], "40"),
         (["--speedup", "0.5"], "--speedup 0.5"),
         (["--speedup", "2", "--threshold", "0.1"], "given together"),
         (["--checkpoint", "nosuch"], "--checkpoint 'nosuch'"),

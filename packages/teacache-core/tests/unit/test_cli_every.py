@@ -15,6 +15,7 @@ import typer
 from teacache.cli import main
 from teacache.cli.app import app
 from teacache.cli.console import as_options, progress
+from teacache.cli.lines import Lines
 
 pytestmark = pytest.mark.unit
 
@@ -163,6 +164,16 @@ def test_long_work_shows_the_time_left(monkeypatch: pytest.MonkeyPatch, capsys: 
     shown = capsys.readouterr().err
     assert "2/4" in shown and "0:0" in shown
     assert shown.rstrip().endswith(("\x1b[?25h", "\x1b[2K", "\x1b[1A\x1b[2K"))
+
+
+def test_what_breaks_off_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Red when Ctrl-C in the long commands does not say that nothing is lost, or is swallowed."""
+    lines = Lines(tmp_path / "lines.jsonl", {"steps": 8})
+    lines.append({"row": 1})
+    with pytest.raises(KeyboardInterrupt), lines.resumable():
+        raise KeyboardInterrupt
+    assert f"1 result is kept in {lines.path}. The same command goes on" in one_line(capsys)
+    assert Lines(lines.path, {"steps": 8}).rows == [{"row": 1}]
 
 
 @pytest.mark.parametrize(

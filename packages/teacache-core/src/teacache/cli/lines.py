@@ -53,7 +53,8 @@ class Lines:
         try:
             yield
         except BaseException:
-            say(f"{len(self.rows)} results are kept in {self.path}. The same command goes on from there.")
+            kept = "1 result is" if len(self.rows) == 1 else f"{len(self.rows)} results are"
+            say(f"{kept} kept in {self.path}. The same command goes on from there.")
             raise
 
     def _read(self) -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@ EXAMPLES = (
     'teacache run --dry-run -- mflux-generate --model dev --prompt "a red fox"',
 )
 
+MOST_STEPS = 10_000
+
 SETTINGS = {"ignore_unknown_options": False, "allow_interspersed_args": False}
 """What follows the name of mflux's command is its own, with and without `--` before it."""
 
@@ -71,7 +73,13 @@ def steps_of(text: str) -> list[int]:
     try:
         for part in text.split(","):
             first, dash, last = part.partition("-")
-            steps += range(int(first), int(last) + 1) if dash else [int(first)]
+            steps += _range(int(first), int(last)) if dash else [int(first)]
     except ValueError as error:
         raise PlanError(f"--plan {text} was given; expected steps with commas between, as in 0,1,4,8-12.") from error
     return steps
+
+
+def _range(first: int, last: int) -> range:
+    if not 0 <= last - first <= MOST_STEPS:
+        raise ValueError(f"{first}-{last}")
+    return range(first, last + 1)

@@ -119,7 +119,11 @@ def _policy(build: Build, selection: Selection) -> str:
     from teacache.run import RunInfo
 
     steps = build.steps or STEPS
-    info = RunInfo(sigmas=tuple(1 - step / steps for step in range(steps + 1)), guidance=build.guidance)
+    info = RunInfo(
+        sigmas=tuple(1 - step / steps for step in range(steps + 1)),
+        guidance=build.guidance,
+        carries_velocity=build.carries_velocity,
+    )
     choice = selection.choose(info)
     said = " ".join(map(str, choice.warnings))
     if choice.on_success is None:

@@ -25,6 +25,9 @@ from teacache.hosts import LOADED_AS, Names, names_from_config
 PACKAGE = "mflux"
 PREFIX = "mflux-generate"
 
+EULER = {"linear", "LinearScheduler", "flow_match_euler_discrete", "FlowMatchEulerDiscreteScheduler"}
+"""What `--scheduler` calls the schedulers that take a carried velocity."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
@@ -55,6 +58,14 @@ class Build:
     def steps(self) -> int | None:
         """How many steps the script asks for."""
         return getattr(self.options, "steps", None)
+
+    @property
+    def carries_velocity(self) -> str | None:
+        """Why a velocity cannot be carried through the scheduler that was asked for; None where it can."""
+        scheduler = getattr(self.options, "scheduler", None)
+        if scheduler is None or scheduler in EULER:
+            return None
+        return f"--scheduler {scheduler} takes no carried velocity. Leave it out, or use the gate (--threshold)."
 
     @property
     def guidance(self) -> float | None:
