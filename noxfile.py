@@ -6,6 +6,7 @@ On Linux, where mflux's metadata asks for CUDA and torch, both install MLX's CPU
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import sys
@@ -59,6 +60,8 @@ PICTURED = (
     "--prompt", "blue circle center, orange background",
 )  # fmt: skip
 ADAPTERS = tuple(package for package in PACKAGES if package.needs_mflux)
+HOST_VERSIONS = ("0.21", "0.22", "0.23", "0.24")
+"""Of mflux: those that the adapters are tested with."""
 
 each_adapter = nox.parametrize("package", ADAPTERS, ids=[package.name for package in ADAPTERS])
 
@@ -113,6 +116,51 @@ def browser(session: nox.Session) -> None:
     """The comparison's page in Chromium without a window. On Debian: apt install chromium."""
     install(session, [CORE], "test")
     run_pytest(session, CORE, options=("-m", "browser"))
+
+
+@nox.session(default=False)
+def slow(session: nox.Session) -> None:
+    """The slow tests of reliability: every error at every step, compiled throughout, fifty pictures in turn."""
+    install(session, ADAPTERS, "test")
+    files = [f"{package.dir}/tests/parity/test_reliability.py" for package in ADAPTERS]
+    env = runtime_env(session) | {"OPENBLAS_NUM_THREADS": "1"}
+    session.run("pytest", "-m", "slow", *files, *session.posargs, env=env)
+
+
+@nox.session(default=False)
+def reliability(session: nox.Session) -> None:
+    """An hour of random life, divided among the families, recorded in docs/; `-- --minutes 10` takes less."""
+    options = argparse.ArgumentParser(prog="nox -s reliability --")
+    options.add_argument("--minutes", type=float, default=60.0)
+    minutes, record = options.parse_args(session.posargs).minutes, ROOT / "docs/reliability.json"
+    install(session, ADAPTERS, "test")
+    record.unlink(missing_ok=True)
+    env = runtime_env(session) | {
+        "OPENBLAS_NUM_THREADS": "1",
+        "TEACACHE_LIFE_MINUTES": str(minutes / len(ADAPTERS)),
+        "TEACACHE_LIFE_RECORD": str(record),
+    }
+    for package in ADAPTERS:
+        test = f"{package.dir}/tests/parity/test_reliability.py"
+        session.run("pytest", "-m", "slow", "-k", "test_a_long_random_life", test, env=env)
+    session.run("python", ".ci/reliability_page.py", env=env)
+
+
+@nox.session(default=False)
+@nox.parametrize("host", HOST_VERSIONS, ids=HOST_VERSIONS)
+def versions(session: nox.Session, host: str) -> None:
+    """The parity tests of all adapters on one version of mflux: the oldest that they allow to the newest."""
+    install(session, ADAPTERS, "test")
+    # With pillow 13 no mflux before 0.24 can be imported.
+    session.install("--no-deps", f"mflux=={host}.*", *(["pillow<13"] if host < "0.24" else []))
+    run_pytest(session, *ADAPTERS, options=("-m", "parity"))
+
+
+@nox.session(default=False, python=["3.11", "3.12", "3.13"])
+def interpreters(session: nox.Session) -> None:
+    """The core's unit tests on every Python that is here; nox says which it skips."""
+    install(session, [CORE], "test")
+    run_pytest(session, CORE, options=("-m", "unit"))
 
 
 @nox.session(default=False)
