@@ -6,6 +6,7 @@ import functools
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from importlib.resources import files
 
 from teacache.adapter import CONTRACT, Adapter, Pipeline
@@ -100,13 +101,25 @@ def get_adapter(name: str) -> Adapter:
     )
 
 
+def missing_package(checkpoint: str) -> str | None:
+    """Returns the package that serves a checkpoint of this name, if one is known and it is not installed."""
+    known = next((known for known in _known_adapters() if known.has(checkpoint)), None)
+    installed = {canonical(row.package) for row in discover()}
+    return None if known is None or known.package in installed else known.package
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A row of known_adapters.toml: models from below `module` are served by `package`."""
+    """A row of known_adapters.toml: models from below `module`, with weights so called, are served by `package`."""
 
     family: str
     package: str
     module: str
+    checkpoints: tuple[str, ...]
+
+    def has(self, checkpoint: str) -> bool:
+        """Tells whether weights of this name are its models'."""
+        return any(fnmatchcase(checkpoint, pattern) for pattern in self.checkpoints)
 
 
 @dataclass(frozen=True, slots=True)

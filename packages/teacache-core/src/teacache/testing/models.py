@@ -18,7 +18,7 @@ from teacache.calibration import Calibration, load_calibrations
 from teacache.errors import OptionError, UnknownModelError, WeightsError
 from teacache.hosts import names_from_config
 from teacache.identity import identify
-from teacache.plugins import adapters, get_adapter
+from teacache.plugins import adapters, get_adapter, missing_package
 from teacache.testing.fetching import why_not_fetched
 from teacache.testing.oracles.subject import Subject
 from teacache.testing.toys import scenes
@@ -100,9 +100,10 @@ def find_model(model: str) -> tuple[Adapter, Calibration, Any]:
         if known is not None and any(one.name in known.pipelines for one in row.adapter.pipelines):
             return row.adapter, known, config
         names += [one.aliases[0] for one in calibrations if one.aliases]
+    package = missing_package(config.model_name)
     raise UnknownModelError(
-        f"--model {model} is {config.model_name}, which no installed adapter knows. They know "
-        f"{', '.join(names) or 'none'}. `teacache adapters` lists them."
+        f"--model {model} is {config.model_name}, which no installed adapter knows. "
+        + (f"Run: pip install {package}" if package else f"They know {', '.join(names) or 'none'}.")
     )
 
 
