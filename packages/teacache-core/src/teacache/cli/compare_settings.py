@@ -6,23 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from teacache.errors import OptionError
+from teacache.cli.run_mflux import steps_of
+from teacache.errors import OptionError, PlanError
 from teacache.options import Options
 
 DEFAULT = "default"
 """Stands for `wrap(model)` with no option."""
 
 
-def _numbers(number: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: [number(part) for part in text.split(",")]
+def _numbers(text: str) -> list[float]:
+    return [float(part) for part in text.split(",")]
 
 
 OPTIONS: dict[str, Callable[[str], Any]] = {
     "threshold": float,
     "speedup": float,
     "computed_steps": int,
-    "plan": _numbers(int),
-    "coefficients": _numbers(float),
+    "plan": steps_of,
+    "coefficients": _numbers,
     "reconstruction": str,
     "warmup": int,
     "cooldown": int,
@@ -74,7 +75,7 @@ def parse_setting(text: str) -> Setting:
             raise _wrong(text, f"{word!r} in it is not one of {', '.join(OPTIONS)} with a value, each once")
         try:
             options[name] = OPTIONS[name](value)
-        except ValueError as error:
+        except (ValueError, PlanError) as error:
             raise _wrong(text, f"{value!r} is no value of {name}") from error
     if not words:
         raise _wrong(text, "it is empty")
