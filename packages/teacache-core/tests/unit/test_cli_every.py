@@ -62,6 +62,17 @@ def test_every_help_has_an_example(path: tuple[str, ...], capsys: pytest.Capture
     assert all(option.help for option in EVERY[path].params)
 
 
+@pytest.mark.parametrize("path", [path for path in EVERY if path not in LEAVES], ids=" ".join)
+def test_lists_of_commands_are_not_cut_off(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Red when what a command does does not fit on its line of the list in a terminal of usual width."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*path, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert [line for line in shown.partition("Commands:")[2].splitlines() if line.endswith("...")] == []
+
+
 @pytest.mark.parametrize("path", LEAVES, ids=" ".join)
 @pytest.mark.parametrize("mistake", ["--nosuch", "--jsn"])
 def test_an_unknown_option_is_one_line(path: tuple[str, ...], mistake: str, capsys: pytest.CaptureFixture[str]) -> None:

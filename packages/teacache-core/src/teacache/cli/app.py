@@ -31,24 +31,32 @@ from teacache.cli.console import examples
 # typer's own name for click's UsageError and ClickException, wherever click comes from.
 _CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
+EXAMPLES = (
+    "teacache demo",
+    "teacache doctor",
+    'teacache run --dry-run -- mflux-generate --model dev --prompt "a red fox"',
+)
+
 # Rich's help would take 0.2 s to import.
 app = typer.Typer(name="teacache", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command(epilog=examples(*demo.EXAMPLES))(demo.demo)
 app.command(epilog=examples(*run_mflux.EXAMPLES), context_settings=run_mflux.SETTINGS)(run_mflux.run)
-app.command(epilog=examples(*compare.EXAMPLES))(compare.compare)
+app.command(short_help="Compare plain, cached and fewer-step pictures.", epilog=examples(*compare.EXAMPLES))(
+    compare.compare
+)
 app.command(epilog=examples(*adapters.EXAMPLES))(adapters.adapters)
 app.command(epilog=examples(*check.EXAMPLES))(check.check)
-app.command(epilog=examples(*doctor.EXAMPLES))(doctor.doctor)
-app.command(epilog=examples(*scenario.EXAMPLES))(scenario.scenario)
+app.command(short_help="Look at this machine and the adapters.", epilog=examples(*doctor.EXAMPLES))(doctor.doctor)
+app.command(short_help="Say what moves a picture's bytes here.", epilog=examples(*scenario.EXAMPLES))(scenario.scenario)
 app.command(epilog=examples(*calibrate.EXAMPLES))(calibrate.calibrate)
 app.command(epilog=examples(*sweep.EXAMPLES))(sweep.sweep)
-app.add_typer(calibrations.calibrations, name="calibrations")
+app.add_typer(calibrations.calibrations, name="calibrations", short_help="List, show, forget and export recordings.")
 app.add_typer(tolerance.tolerance, name="tolerance")
 app.add_typer(toy.toy, name="toy")
 app.add_typer(bench.bench, name="bench")
 
 
-@app.callback(invoke_without_command=True, epilog=examples("teacache demo", "teacache adapters"))
+@app.callback(invoke_without_command=True, epilog=examples(*EXAMPLES))
 def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,

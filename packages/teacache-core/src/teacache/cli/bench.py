@@ -27,8 +27,10 @@ def root(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-bench.command(epilog=examples(*bench_speed.EXAMPLES))(bench_speed.speed)
-bench.command(epilog=examples(*bench_peers.EXAMPLES))(bench_peers.peers)
+bench.command(short_help="Measure what the cache costs per step.", epilog=examples(*bench_speed.EXAMPLES))(
+    bench_speed.speed
+)
+bench.command(short_help="Compare with other step caches.", epilog=examples(*bench_peers.EXAMPLES))(bench_peers.peers)
 
 
 @bench.command(

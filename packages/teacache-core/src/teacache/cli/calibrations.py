@@ -55,7 +55,9 @@ def list_(as_json: AsJson = False) -> None:
         )
 
 
-@calibrations.command(epilog=examples("teacache calibrations show 3fa9"))
+@calibrations.command(
+    short_help="Show one recording and what is planned from it.", epilog=examples("teacache calibrations show 3fa9")
+)
 def show(name: Name, as_json: AsJson = False) -> None:
     """Show one recording: what it belongs to, its evidence, and what is planned from it."""
     path, recording = _one(name)
@@ -81,7 +83,10 @@ def show(name: Name, as_json: AsJson = False) -> None:
     console().print(table)
 
 
-@calibrations.command(epilog=examples("teacache calibrations forget 3fa9", "teacache calibrations forget --all"))
+@calibrations.command(
+    short_help="Forget recordings: they are made again.",
+    epilog=examples("teacache calibrations forget 3fa9", "teacache calibrations forget --all"),
+)
 def forget(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="The beginning of a file name, or a checkpoint.")
