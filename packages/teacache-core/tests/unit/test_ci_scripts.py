@@ -1,8 +1,9 @@
-"""The scripts that look into the built site and the built wheels see what is wrong with them."""
+"""The scripts that look into the built site and the built wheels see what is wrong; the drawings are their script's."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import sys
 from email.message import Message
@@ -25,7 +26,7 @@ def script(name: str) -> Any:
     return module
 
 
-site, wheels = script("check_site"), script("check_wheels")
+site, wheels, drawings = script("check_site"), script("check_wheels"), script("drawings")
 CORE, FLUX2 = (next(one for one in wheels.PACKAGES if one.name == name) for name in ("teacache-core", "teacache-flux2"))
 
 
@@ -95,3 +96,17 @@ def test_an_adapter_holds_on_to_its_core() -> None:
     for line in FLUX2.project["dependencies"]:
         found["Requires-Dist"] = line
     assert not any(wheels.CORE_BOUND in fault for fault in wheels._metadata(FLUX2, found))
+
+
+@pytest.mark.parametrize("name", ["step", "boundary"])
+def test_drawings_are_what_the_script_draws(name: str) -> None:
+    """Red when a drawing was changed by hand, or its script and not the drawing."""
+    file = ROOT / f"docs/drawings/{name}.svg"
+    assert file.read_text(encoding="utf-8") == drawings.DRAWINGS[name]()
+
+
+def test_the_drawn_plan_computes_what_it_says() -> None:
+    """Red when the drawing of a plan shows another number of computed steps than its own words, or none."""
+    text = (ROOT / "docs/drawings/plan.svg").read_text(encoding="utf-8")
+    said = [int(words.split()[0]) for words in re.findall(r"x: (\d+ of 30)", text)]
+    assert said == [15, 10] and text.count(f"height='24' fill='{drawings.TEAL}'") == sum(said)
