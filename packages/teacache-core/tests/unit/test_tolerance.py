@@ -12,9 +12,8 @@ import teacache
 from teacache.boundary import Boundary
 from teacache.distance import Distance
 from teacache.errors import ToleranceError, VerificationError
-from teacache.testing import planted
 from teacache.testing.denoiser import ADAPTER, Denoiser, denoise
-from teacache.testing.measure import measure_tolerance
+from teacache.testing.measure import lacking, measure_tolerance
 from teacache.testing.oracles import Subject
 from teacache.testing.spies import Latents, expected_warnings, same, snapshot
 from teacache.tolerance import (
@@ -121,8 +120,8 @@ SUBJECT = Subject(adapter=ADAPTER, make_model=Denoiser, generate=generate, steps
 def test_measuring_sets_a_bound_that_the_loader_takes() -> None:
     """Red when what is measured cannot be written, or a correct eager path is not found to be bit-exact."""
     cases = [{"prompt": "none", "seed": seed} for seed in range(4)]
-    lacks: tuple[planted.Need, ...] = ("other tokens", "controlnet", "compile", "tail conditioning")
-    measured = measure_tolerance(SUBJECT, cases, status="provisional", missing="Metal", evidence={}, lacks=lacks)
+    assert lacking(SUBJECT, Denoiser()) == {"controlnet", "compile", "tail conditioning"}
+    measured = measure_tolerance(SUBJECT, cases, status="provisional", missing="Metal", evidence={})
     assert parse_tolerance(dump_tolerance(measured), name="t") == measured
     assert [bound.exact for bound in measured.bounds] == [True] and measured.noise[0].runs == 8
     assert {landing.bug for landing in measured.bugs} >= {"residual added twice", "a block left out"}

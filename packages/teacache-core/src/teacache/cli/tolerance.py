@@ -86,7 +86,6 @@ def record(
             status="provisional" if model is None else "calibrated",
             missing=TOYS_ONLY.replace("FAMILY", family) if model is None else None,
             evidence={"model": subject.name, **({} if model else {"guidance": GUIDANCE})},
-            lacks=("other tokens", "controlnet") + (("branches",) if subject.adapter.name == "flux1" else ()),
             advance=lambda doing: bar.update(task, description=doing, advance=1),
         )
         save_tolerance(measured, out)

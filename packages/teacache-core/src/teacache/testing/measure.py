@@ -13,6 +13,7 @@ from teacache.calibration.model import Evidence
 from teacache.distance import Distance, distances, worst
 from teacache.errors import ToleranceError
 from teacache.stats import RunStats
+from teacache.testing.oracles.equivalence import tail_inputs
 from teacache.testing.oracles.result import environment
 from teacache.testing.oracles.subject import FORCED, Subject
 from teacache.testing.planted import BUGS, Bug, Need
@@ -51,7 +52,6 @@ def measure_tolerance(
     status: Status,
     missing: str | None,
     evidence: Mapping[str, Evidence],
-    lacks: Sequence[Need] = (),
     advance: Callable[[str], None] = lambda doing: None,
 ) -> Tolerance:
     """Measures one adapter's tolerance on one model.
@@ -62,7 +62,6 @@ def measure_tolerance(
         status: "calibrated", or "provisional" with what is missing.
         missing: what is missing; None where nothing is.
         evidence: what the model is, beside the environment and the cases.
-        lacks: what the model does not have, see `teacache.testing.planted.Bug.needs`.
         advance: told what is being done, once for each case and each bug.
 
     Raises:
@@ -72,9 +71,9 @@ def measure_tolerance(
     for case in cases:
         advance("noise")
         _noise(subject, model, case, measured)
-    bugs = []
+    bugs, lacks = [], lacking(subject, model)
     for bug in BUGS:
-        if bug.moves_latents and bug.needs not in lacks and (bug.needs != "compile" or subject.compiles(model)):
+        if bug.moves_latents and bug.needs not in lacks:
             advance(bug.name)
             bugs.append(Landing(bug=bug.name, distance=_lands(subject, model, cases[:2], bug)))
     noise = measured.noise()
@@ -94,6 +93,20 @@ def measure_tolerance(
         noise=noise,
         bugs=tuple(bugs),
     )
+
+
+def lacking(subject: Subject, model: Any) -> set[Need]:
+    """Returns what a model does not have, so that the bugs that need it cannot be planted in it."""
+    with tail_inputs(model, subject) as tails:
+        _, stats = subject.run(model, **FORCED, **subject.eager(model))
+    branches = 1 if stats is None else max(record.branches for record in stats.records)
+    has: dict[Need, bool] = {
+        "branches": branches > 1,
+        "compile": subject.compiles(model),
+        "controlnet": bool(subject.adapter.body.drop_on_reuse) and "ControlNet" in subject.pipeline(model).summary,
+        "tail conditioning": any(one.conditioned for one in tails),
+    }
+    return {need for need, there in has.items() if not there}
 
 
 def _noise(subject: Subject, model: Any, case: Mapping[str, Any], measured: _Measured) -> None:

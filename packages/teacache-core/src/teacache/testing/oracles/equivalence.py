@@ -186,10 +186,17 @@ def _within(name: str, measured: Distance, bound: Bound | None) -> Check:
 
 @dataclass(frozen=True)
 class TailInput:
-    """What the tail was called with once; equal when every byte is."""
+    """What the tail was called with once; equal when every byte of the tokens is.
+
+    Attributes:
+        digest: SHA-256 of the tokens.
+        tokens: the tokens themselves, where there was room.
+        conditioned: it was given something beside the tokens: the embedding of the time.
+    """
 
     digest: str
     tokens: np.ndarray[Any, Any] | None = field(compare=False)
+    conditioned: bool = field(compare=False, default=False)
 
 
 @contextmanager
@@ -206,7 +213,7 @@ def tail_inputs(model: Any, subject: Subject) -> Iterator[list[TailInput]]:
             seen = np.array(tokens.astype(mx.float32))
             room -= seen.size
             digest = hashlib.sha256(seen.tobytes()).hexdigest()
-            calls.append(TailInput(digest, seen if room >= 0 else None))
+            calls.append(TailInput(digest, seen if room >= 0 else None, len(args) + len(kwargs) > 1))
             return super().__call__(*args, **kwargs)
 
     tail.__class__ = Spied

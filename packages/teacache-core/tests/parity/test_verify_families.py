@@ -1,0 +1,24 @@
+"""`wrap(verify=True)` on every family's toy, as a person runs it on their own machine."""
+
+from __future__ import annotations
+
+import pytest
+
+import teacache
+from teacache.testing.models import toy_subject
+from teacache.testing.spies import expected_warnings, same
+
+pytest.importorskip("mflux")
+
+
+@pytest.mark.parametrize("family", ["flux1", "flux2", "qwen", "zimage"])
+def test_a_family_is_verified_and_its_picture_stays(family: str) -> None:
+    """Red when a family's traced path is not compared, is beyond its tolerance, or verifying moves the picture."""
+    pytest.importorskip(f"teacache_{family}")
+    subject = toy_subject(family, steps=6)
+    model = subject.make_model()
+    plain = subject.generate(model)
+    with expected_warnings(), teacache.wrap(model, threshold=0.0, verify=True) as handle:
+        wrapped = subject.generate(model)
+    assert handle.verification is not None and handle.verification.passed, handle.verification
+    assert same(plain, wrapped)
