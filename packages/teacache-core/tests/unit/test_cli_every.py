@@ -113,7 +113,7 @@ def test_a_word_for_a_number_is_one_line(option: tuple[str, ...], capsys: pytest
         ("toy train nosuch --out {tmp}/x.safetensors", "nosuch"),
         ("toy train flux2 --out {tmp}/no/x.safetensors", "no folder"),
         ("toy fit nosuch", "nosuch"),
-        ("bench frontier --toys nosuch --out {tmp}/x.md", "nosuch"),
+        ("bench frontier --toys nosuch --out {tmp}/x.md", "adapter"),  # with and without one
         ("bench frontier --out {tmp}/x.html", ".md"),
     ],
 )
