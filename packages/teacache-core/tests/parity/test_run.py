@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,9 @@ from teacache.store import Store
 pytest.importorskip("teacache_flux2")
 
 PROMPT = "red circle left, white background"
+loaded: list[weakref.ref[Any]] = []
+"""The transformers that the commands loaded."""
+
 STEPS = 10
 
 
@@ -47,7 +52,9 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> type:
         vars(self).update(vars(made))
         self.model_config = model_config
         self.bits, self.lora_paths, self.lora_scales = quantize, lora_paths, lora_scales
+        loaded.append(weakref.ref(self.transformer))
 
+    loaded.clear()
     monkeypatch.setattr(Flux2Klein, "__init__", init)
     return Flux2Klein
 
@@ -74,7 +81,7 @@ def reports(lines: list[str]) -> list[tuple[int, int]]:
 def test_each_seed_is_reported_and_the_class_is_as_before(
     run: Callable[..., list[str]], toy: type, tmp_path: Path
 ) -> None:
-    """Red when only the first of several pictures is wrapped or reported, or the constructor stays changed."""
+    """Red when only the first picture is wrapped or reported, or the constructor stays changed, or the model alive."""
     before = toy.__init__
     lines = run("--seed", "1", "2", "3", options=("--speedup", "2"))
     assert reports(lines) == [(0, STEPS), (5, STEPS), (5, STEPS)]
@@ -83,6 +90,8 @@ def test_each_seed_is_reported_and_the_class_is_as_before(
     assert sorted(path.name for path in tmp_path.glob("*.png")) == [f"picture_seed_{seed}.png" for seed in (1, 2, 3)]
     assert toy.__init__ is before
     assert len(list(Store().all())) == 1
+    gc.collect()
+    assert [one() for one in loaded] == [None]
 
 
 def test_the_picture_is_the_one_that_wrap_makes(run: Callable[..., list[str]], tmp_path: Path) -> None:

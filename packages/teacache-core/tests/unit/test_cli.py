@@ -156,6 +156,27 @@ def test_bugs_are_not_hidden(installed) -> None:
         main(["adapters"])
 
 
+@pytest.mark.parametrize("value", ["", "0"])
+def test_debug_can_be_switched_off(
+    value: str, installed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Red when TEACACHE_DEBUG=0 shows tracebacks."""
+    installed(raising(TeaCacheError("wrong")))
+    monkeypatch.setenv("TEACACHE_DEBUG", value)
+    assert main(["adapters"]) == 2
+    one_line(capsys.readouterr().err)
+
+
+def test_a_broken_installation_is_one_line(installed, capsys: pytest.CaptureFixture[str]) -> None:
+    """Red when MLX without a backend ends in a traceback, or every failing import is taken for it."""
+    installed(raising(ImportError("libmlx.so: cannot open shared object file", name="mlx.core")))
+    assert main(["adapters"]) == 1
+    assert "teacache doctor" in one_line(capsys.readouterr().err)
+    installed(raising(ImportError("a bug", name="teacache.nosuch")))
+    with pytest.raises(ImportError, match="a bug"):
+        main(["adapters"])
+
+
 def stopped_by_the_host() -> RuntimeError:
     try:
         try:

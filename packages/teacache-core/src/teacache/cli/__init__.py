@@ -11,9 +11,13 @@ from typing import Any
 
 from teacache.errors import TeaCacheError, TeaCacheWarning
 
+BROKEN = 1
 USAGE = 2
 INTERRUPTED = 130
 DEBUG = "TEACACHE_DEBUG"
+
+NEEDED = ("mlx", "mflux")
+"""Packages whose installation is the user's to mend: MLX has no backend of its own on Linux."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,18 +35,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from teacache.cli.app import run
 
-        if os.environ.get(DEBUG):
+        if debugging():
             _show_log()
         with _warnings_as_lines():
             return run(arguments)
     except TeaCacheError as error:
-        if os.environ.get(DEBUG):
+        if debugging():
             raise
         return _fail(str(error), USAGE)
     except (KeyboardInterrupt, Exception) as error:
-        if os.environ.get(DEBUG) or not _is_interruption(error):
+        if debugging():
             raise
-        return _fail("interrupted; nothing was left half-written.", INTERRUPTED)
+        if _is_interruption(error):
+            return _fail("interrupted; nothing was left half-written.", INTERRUPTED)
+        broken = getattr(error, "name", None) if isinstance(error, ImportError) else None
+        if broken is None or broken.partition(".")[0] not in NEEDED:
+            raise
+        return _fail(f"{broken} cannot be imported here ({error}). `teacache doctor` says what is missing.", BROKEN)
+
+
+def debugging() -> bool:
+    """Whether TEACACHE_DEBUG asks for tracebacks and the log."""
+    return os.environ.get(DEBUG, "") not in ("", "0")
 
 
 def _fail(message: str, code: int) -> int:
