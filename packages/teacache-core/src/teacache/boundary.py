@@ -93,7 +93,8 @@ class Boundary:
         """Runs a step up to the body.
 
         Returns:
-            The signal, and the tokens that enter the body (image, then text where it has a stream of its own).
+            The signal, and the tokens that enter the body (image, then text where it has a stream of its own); behind
+            them what the first block made of them, where reading the signal ran it.
         """
         walk = _Probe(self, target)
         with self._walking(walk):
@@ -253,12 +254,28 @@ class _Walk:
             return call
         streams: list[Argument] = [self.body.image] if self.body.text is None else [self.body.image, self.body.text]
         new_args, new_kwargs = list(args), dict(kwargs)
-        for argument, tokens in zip(streams, self.tokens, strict=True):
+        for argument, tokens in zip(streams, self.tokens, strict=False):
             if isinstance(argument, int):
                 new_args[argument] = fresh(tokens)
             else:
                 new_kwargs[argument] = fresh(tokens)
         return BlockCall(block=block, args=tuple(new_args), kwargs=new_kwargs)
+
+
+class _RememberingCall(BlockCall):
+    """The first block's call, which remembers what the block returned if it was run."""
+
+    __slots__ = ("ran",)
+    ran: list[mx.array]
+
+    def __init__(self, **call: Any) -> None:
+        super().__init__(**call)
+        object.__setattr__(self, "ran", [])
+
+    def run(self) -> Any:
+        returned = super().run()
+        self.ran[:] = returned if isinstance(returned, tuple) else [returned]
+        return returned
 
 
 class _Probe(_Walk):
@@ -275,8 +292,9 @@ class _Probe(_Walk):
         call = self.enter(block, args, kwargs)
         streams = [self.body.image] if self.body.text is None else [self.body.image, self.body.text]
         captured = [fresh(call[stream]) for stream in streams]
-        self.signal = cut(self._read(call), self.target if self._signal.tokens == "target" else None)
-        self.tokens = captured
+        remembering = _RememberingCall(block=call.block, args=call.args, kwargs=call.kwargs)
+        self.signal = cut(self._read(remembering), self.target if self._signal.tokens == "target" else None)
+        self.tokens = [*captured, *map(fresh, remembering.ran)]
         raise _Crossed
 
     def _read(self, call: BlockCall) -> mx.array:
@@ -313,7 +331,12 @@ class _Compute(_Walk):
     def _first(self, block: Any, args: Args, kwargs: Kwargs) -> Any:
         call = self.enter(block, args, kwargs)
         self.before.append(cut(call[self.body.image], self.target))
-        return call.run()
+        streams = 1 if self.body.text is None else 2
+        ran = [] if self.tokens is None or self.branch > 0 else [fresh(one) for one in self.tokens[streams:]]
+        if not ran:
+            return call.run()
+        # Z-Image's signal is read behind its first layer: to run it again would cost a layer on every computed step.
+        return ran[0] if self.body.returns is None else tuple(ran)
 
     def tap(self, tail: Callable[..., Any]) -> Callable[..., Any]:
         def tapped(*args: Any, **kwargs: Any) -> Any:

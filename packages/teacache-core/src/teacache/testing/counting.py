@@ -66,7 +66,8 @@ def counted() -> Iterator[Counts]:
 
 def _pending(arrays: Any) -> bool:
     """Whether there is anything to compute: an evaluated array has no operation behind it in MLX's own drawing."""
-    leaves: list[mx.array] = [leaf for _, leaf in tree_flatten(list(arrays)) if isinstance(leaf, mx.array)]  # type: ignore[misc]
+    pairs: Any = tree_flatten(list(arrays))
+    leaves = [leaf for _, leaf in pairs if isinstance(leaf, mx.array)]
     drawing = io.StringIO()
     if leaves:
         mx.export_to_dot(drawing, *leaves)
