@@ -207,7 +207,7 @@ def _recordings() -> Finding:
 
 
 def _none() -> Finding:
-    remedy = "For FLUX.2 Klein: pip install teacache-flux2"
+    remedy = "For FLUX.2 Klein: pip install teacache-flux2, or in a clone: uv pip install -e packages/teacache-flux2"
     return Finding(name="adapters", status="note", says="none is installed", remedy=remedy)
 
 

@@ -203,7 +203,8 @@ def _set_aside(row: InstalledAdapter) -> TeaCacheError:
 
 def _not_installed(what: str, known: _Known) -> AdapterNotInstalledError:
     return AdapterNotInstalledError(
-        f"{what} belongs to {known.package}, which is not installed. Run: pip install {known.package}"
+        f"{what} belongs to {known.package}, which is not installed. Run: pip install {known.package}, or in a clone: "
+        f"uv pip install -e packages/{known.package}"
     )
 
 

@@ -174,11 +174,14 @@ def test_broken_plugin_of_a_known_family(install):
 
 def test_known_family_that_is_not_installed(install):
     """Red when the message lacks the line to run, or a prefix of a module's name is taken for the module."""
-    with pytest.raises(AdapterNotInstalledError, match=r"Flux2Klein belongs to .* Run: pip install teacache-flux2$"):
+    with pytest.raises(
+        AdapterNotInstalledError,
+        match=r"Flux2Klein belongs to .* Run: pip install teacache-flux2, or in a clone: uv .* packages/teacache-flux2$",
+    ):
         plugins.find_adapter(model("Flux2Klein", "mflux.models.flux2.variants.txt2img"))
-    with pytest.raises(AdapterNotInstalledError, match=r"pip install teacache-flux1$"):
+    with pytest.raises(AdapterNotInstalledError, match=r"pip install -e packages/teacache-flux1$"):
         plugins.find_adapter(type("Mine", (model("Flux1", "mflux.models.flux"),), {}))
-    with pytest.raises(AdapterNotInstalledError, match=r"pip install teacache-qwen$"):
+    with pytest.raises(AdapterNotInstalledError, match=r"pip install -e packages/teacache-qwen$"):
         plugins.get_adapter("qwen")
     with pytest.raises(UnknownModelError):
         plugins.find_adapter(model("Qwen21", "mflux.models.qwen21.variants"))
