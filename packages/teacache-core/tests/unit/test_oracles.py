@@ -16,7 +16,17 @@ from teacache.errors import OptionError, OracleError, ToleranceError
 from teacache.stats import RunStats
 from teacache.testing.conformance import AdapterConformance, overrides
 from teacache.testing.denoiser import ADAPTER, Denoiser, denoise
-from teacache.testing.oracles import Check, Result, Subject, drift, equivalence, neutrality, quality, surface
+from teacache.testing.oracles import (
+    Check,
+    Result,
+    Subject,
+    drift,
+    drift_of_core,
+    equivalence,
+    neutrality,
+    quality,
+    surface,
+)
 from teacache.testing.oracles.drift import Pins, load_pins, save_pins, shipped
 from teacache.testing.oracles.surface import read_surface
 from teacache.testing.spies import Latents
@@ -180,6 +190,11 @@ def test_drift_says_what_moved(package: str, tmp_path: Path) -> None:
     says = " ".join(check.says for check in drift(ADAPTER, package=package).failures)
     assert "dev.toml is not the file that was pinned" in says and "new.toml is not pinned" in says
     assert "another revision" in says
+
+
+def test_nothing_that_core_ships_has_moved() -> None:
+    """Red when a data file of core is not the pinned one: `teacache tolerance pin core` pins it again."""
+    assert drift_of_core().passed, str(drift_of_core())
 
 
 def test_drift_needs_something_that_can_move() -> None:

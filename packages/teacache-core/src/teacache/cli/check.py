@@ -78,6 +78,8 @@ def check(
         raise OptionError("--quantize is for real weights. Name them: --model NAME.")
     results: list[Result] = []
     with quiet_libraries():
+        if "drift" in wanted and not families:
+            results.append(_core(as_json))
         for asked in _asked(families or [], model, quantize, prompt, size, steps, seed):
             for name in ORACLES:
                 if name in wanted:
@@ -88,6 +90,15 @@ def check(
         typer.echo(json.dumps([json.loads(result.to_json()) for result in results], indent=2))
     if any(result.failures for result in results):
         raise typer.Exit(1)
+
+
+def _core(as_json: bool) -> Result:
+    from teacache.testing.oracles import drift_of_core
+
+    result = drift_of_core()
+    if not as_json:
+        typer.echo(f"{result}\n")
+    return result
 
 
 def _asked(

@@ -97,8 +97,10 @@ def record(
     typer.echo(f"The tolerance: {out}")
 
 
-@tolerance.command(epilog=examples("teacache tolerance pin flux2"))
-def pin(family: Family) -> None:
+@tolerance.command(epilog=examples("teacache tolerance pin flux2", "teacache tolerance pin core"))
+def pin(
+    family: Annotated[str, typer.Argument(metavar="FAMILY", help="The adapter's name, or core for teacache-core.")],
+) -> None:
     """Pin what the adapter rests on: the SHA-256 of its data files.
 
     Run it when a file was meant to change. Pinned revisions and surfaces are kept.
@@ -106,9 +108,9 @@ def pin(family: Family) -> None:
     from dataclasses import replace
 
     from teacache.plugins import get_adapter
-    from teacache.testing.oracles.drift import load_pins, package_of, save_pins, shipped
+    from teacache.testing.oracles.drift import CORE, load_pins, package_of, save_pins, shipped
 
-    package = package_of(get_adapter(family))
+    package = CORE if family == "core" else package_of(get_adapter(family))
     path = save_pins(package, replace(load_pins(package), files=shipped(package)))
     typer.echo(f"The pins: {path}")
 

@@ -3,7 +3,7 @@
 No oracle compares bytes across processes or with stored output of a model. Imports mlx; never mflux.
 """
 
-from teacache.testing.oracles.drift import drift
+from teacache.testing.oracles.drift import drift, drift_of_core
 from teacache.testing.oracles.equivalence import PARTS, equivalence
 from teacache.testing.oracles.expected import Expected, expected_of
 from teacache.testing.oracles.neutrality import neutrality
@@ -19,6 +19,7 @@ __all__ = [
     "Result",
     "Subject",
     "drift",
+    "drift_of_core",
     "equivalence",
     "expected_of",
     "neutrality",

@@ -23,6 +23,7 @@ from teacache.testing.oracles.result import Check, Result, environment, version_
 QUESTION = "has something moved?"
 
 PINS = "pins.toml"
+CORE = "teacache"
 
 SHIPPED = (".toml", ".safetensors", ".json")
 """Endings of the data files that a package ships."""
@@ -62,6 +63,12 @@ def drift(adapter: Adapter, *, package: str | None = None) -> Result:
     )
 
 
+def drift_of_core() -> Result:
+    """Asks whether a data file of teacache-core itself has moved."""
+    checks = tuple(_files(CORE, load_pins(CORE)))
+    return Result(oracle="drift", question=QUESTION, subject="core", checks=checks, evidence=environment())
+
+
 def package_of(adapter: Adapter) -> str:
     """Returns the import package that carries an adapter's data."""
     reference = adapter.tolerance or adapter.calibrations
@@ -89,7 +96,7 @@ def load_pins(package: str) -> Pins:
 def save_pins(package: str, pins: Pins) -> Path:
     """Writes the pins of a package that lies in the file system, and returns where."""
     path = Path(str(files(package) / PINS))
-    parts = [_table("files", pins.files), _table("revisions", pins.revisions)]
+    parts = [_table("files", pins.files), *([_table("revisions", pins.revisions)] if pins.revisions else [])]
     parts += [_table(f"surface.{name}", rows) for name, rows in pins.surface.items()]
     path.write_text("\n".join(parts), encoding="utf-8", newline="\n")
     return path
@@ -100,6 +107,8 @@ def shipped(package: str) -> dict[str, str]:
 
     def walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
         for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+            if entry.name.startswith("."):  # caches of tools, in a clone
+                continue
             if entry.is_dir():
                 yield from walk(entry, f"{prefix}{entry.name}/")
             elif entry.name.endswith(SHIPPED) and prefix + entry.name != PINS:
