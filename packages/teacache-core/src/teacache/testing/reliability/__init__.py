@@ -19,11 +19,14 @@ from teacache.testing.reliability.interruption import Interruption
 from teacache.testing.reliability.isolation import Isolation
 from teacache.testing.reliability.life import RandomLife
 from teacache.testing.reliability.numbers import Numbers
+from teacache.testing.reliability.surroundings import Surroundings
 from teacache.testing.reliability.transactions import Transactions
 from teacache.testing.reliability.weights import LiveWeights
 
 __all__ = ["POLICIES", "AdapterReliability"]
 
 
-class AdapterReliability(Isolation, Interruption, LiveWeights, Company, Numbers, Transactions, RandomLife):
+class AdapterReliability(
+    Isolation, Interruption, LiveWeights, Company, Numbers, Transactions, Surroundings, RandomLife
+):
     """Subclass it as ``class TestSomething`` with `adapter` and `make_model`; its attributes are `AdapterSuite`'s."""

@@ -10,7 +10,7 @@ from mlx import nn
 from mlx.utils import tree_flatten
 
 from teacache.errors import AlreadyWrappedError, ForeignWrapperError
-from teacache.testing.reliability.base import POLICIES, ReliabilitySuite, each_policy
+from teacache.testing.reliability.base import POLICIES, ReliabilitySuite, each_policy, in_a_thread
 from teacache.testing.spies import compile_disabled, expected_warnings, same, snapshot, transformer_of
 
 
@@ -55,6 +55,37 @@ class Company(ReliabilitySuite):
                     again = gradients()
                     assert all(mx.array_equal(now, then) for (_, now), (_, then) in zip(again, trained, strict=True))
                     assert len(handle.stats.runs) == 1
+
+    def test_a_call_from_another_thread_in_the_middle_of_one(self, model: Any) -> None:
+        """Red when a call that is steered steers what another thread asks of the same transformer meanwhile."""
+        transformer = transformer_of(model, self.pipeline_of(model))
+        block = transformer[self.adapter.body.blocks[0]][0]
+        base, found = type(block), []
+        with compile_disabled():
+            args, kwargs = self._a_call(model, transformer)
+
+            def call() -> mx.array:
+                output = transformer(*args, **kwargs)
+                mx.eval(output)
+                return output
+
+            class Meanwhile(base):  # type: ignore[misc, valid-type]
+                busy = False
+
+                def __call__(self, *args: Any, **kwargs: Any) -> Any:
+                    if not Meanwhile.busy:
+                        Meanwhile.busy = True
+                        found.append(in_a_thread(call))
+                        Meanwhile.busy = False
+                    return super().__call__(*args, **kwargs)
+
+            plain = call()
+            with expected_warnings(), self.wrap(model, **POLICIES["gate"]) as handle:
+                clean = self.run(model, handle)
+                block.__class__ = Meanwhile
+                self.repeats(model, handle, clean, "calls from another thread")
+                block.__class__ = base
+        assert found and all(mx.array_equal(plain, one) for one in found)
 
     def test_another_tools_proxy_is_refused_by_name(self, model: Any) -> None:
         """Red when a stand-in of another tool is wrapped as if it were the transformer, or damaged."""
