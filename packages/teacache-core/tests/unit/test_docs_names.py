@@ -83,3 +83,12 @@ def test_the_file_is_there(page: str, name: str) -> None:
     pattern = name.rstrip("/").replace("NAME", "*")
     within = (ROOT / "packages").rglob(name) if "/" not in name else ()
     assert any(True for _ in within) or any(list(home.glob(pattern)) for home in HOMES), page
+
+
+@pytest.mark.parametrize(
+    "page", [path for path in docs.pages() if path.name == "README.md"], ids=lambda path: path.parent.name
+)
+def test_links_of_the_readmes_lead_somewhere(page: Path) -> None:
+    """Red when a README links to a page or shows a picture that was moved; the site's build checks all other pages."""
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
