@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from teacache.cli import main
-from teacache.cli.calibrations import _beginnings
+from teacache.cli.calibrations_tables import _beginnings
 from teacache.policies.kernel import Kernel
 from teacache.store import Key, Recording, Store
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from teacache.calibration import Calibration, shipped_calibrations
 from teacache.cli.console import as_options
-from teacache.hosts.scripts import PREFIX, Build, Script, script_modules
+from teacache.hosts.building import Build
+from teacache.hosts.scripts import PREFIX, Script, script_modules
 from teacache.options import Options
 from teacache.plugins import adapters, find_adapter
 

@@ -19,7 +19,8 @@ from teacache.errors import (
     UnknownModelError,
     UnsupportedPipelineError,
 )
-from teacache.hosts.scripts import PACKAGE, Build, Script, find_script, watched
+from teacache.hosts.building import Build, watched
+from teacache.hosts.scripts import PACKAGE, Script, find_script
 from teacache.options import Options
 from teacache.plugins import find_adapter
 
