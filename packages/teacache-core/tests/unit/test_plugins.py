@@ -176,7 +176,7 @@ def test_known_family_that_is_not_installed(install):
     """Red when the message lacks the line to run, or a prefix of a module's name is taken for the module."""
     with pytest.raises(
         AdapterNotInstalledError,
-        match=r"Flux2Klein belongs to .* Run: pip install teacache-flux2, or in a clone: uv .* packages/teacache-flux2$",
+        match=r"Flux2Klein .* Run: pip install teacache-flux2, or in a clone: uv .* packages/teacache-flux2$",
     ):
         plugins.find_adapter(model("Flux2Klein", "mflux.models.flux2.variants.txt2img"))
     with pytest.raises(AdapterNotInstalledError, match=r"pip install -e packages/teacache-flux1$"):
