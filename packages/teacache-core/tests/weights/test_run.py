@@ -10,7 +10,6 @@ from teacache.cli import main
 from teacache.report.metadata import read_metadata
 from teacache.testing.oracles.drift import present_revisions
 
-
 CHECKPOINT = "black-forest-labs/FLUX.2-klein-base-4B"
 
 
