@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,6 +73,7 @@ def numbers(rows: Sequence[Row], settings: Settings, *, made_with: str) -> str:
     """Returns everything as JSON, one picture a line: `columns` names what `rows` hold."""
     columns = [field.name for field in fields(Row)]
     head = {
+        "date": datetime.now(UTC).date().isoformat(),
         "made_with": made_with,
         "settings": asdict(settings),
         "verdicts": [asdict(verdict) | {"holds": verdict.holds} for verdict in verdicts(rows, settings)],

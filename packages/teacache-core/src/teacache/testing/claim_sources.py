@@ -71,7 +71,7 @@ def of_frontier(root: Path) -> Iterator[Claim]:
     if not path.exists():
         return
     data = json.loads(path.read_text(encoding="utf-8"))
-    settings, made_with = data["settings"], data["made_with"]
+    settings, made_with = data["settings"], f"{data['date']}; {data['made_with']}"
     for row in data["verdicts"]:
         on = f"{_toys(row['toy'])}, {row['pairs']} pairs, guidance {settings['guidance']:g}"
         yield Claim(
