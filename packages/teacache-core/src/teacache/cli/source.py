@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from teacache.errors import OptionError, WeightsError
+from teacache.errors import OptionError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -35,9 +35,6 @@ PromptFile = Annotated[
                  exists=True, dir_okay=False),
 ]  # fmt: skip
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Of the first picture; the others count up.")]
-
-NETWORK = ("httpx", "httpcore", "requests", "urllib3")
-"""Packages whose errors mean that nothing could be fetched: which of them is used is the hub's affair."""
 
 PROMPTS = (
     "a red fox in the snow, morning light",
@@ -137,15 +134,7 @@ def open_source(
             f"--model {name} is served by {pipeline.name} ({pipeline.summary}), which needs more than a prompt. Wrap "
             "it with speedup= instead: its first picture is the recording."
         )
-    try:
-        loaded = load(find_class(pipeline.cls), config, quantize)
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in NETWORK:
-            raise
-        raise WeightsError(
-            f"The weights of {config.model_name} are not here and could not be fetched ({error}). Fetch them where "
-            "there is a network, then run this command again."
-        ) from error
+    loaded = load(find_class(pipeline.cls), config, quantize)
     return Source(
         name=name,
         model=loaded,
