@@ -115,7 +115,7 @@ def quality(session: nox.Session, package: Package) -> None:
 def browser(session: nox.Session) -> None:
     """The comparison's page in Chromium without a window. On Debian: apt install chromium."""
     install(session, [CORE], "test")
-    run_pytest(session, CORE, options=("-m", "browser"))
+    session.run("pytest", "-m", "browser", f"{CORE.dir}/tests/page", *session.posargs, env=runtime_env(session))
 
 
 @nox.session(default=False)
