@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import teacache
+from teacache.calibrating import Measured, fit
 from teacache.calibration import load_calibration
 from teacache.cli import calibrate_work, main
 from teacache.testing import toy_pipeline
+
+LINES = ("measured.jsonl", "measured-1.jsonl")
+"""What has been recorded by each of two ranks."""
 
 
 def test_an_interrupted_calibration_goes_on_and_is_used(
@@ -33,7 +41,7 @@ def test_an_interrupted_calibration_goes_on_and_is_used(
 
     monkeypatch.setattr(calibrate_work, "measure", interrupted_at_the_second)
     assert main(command) == 130
-    assert "1 results are kept" in capsys.readouterr().err
+    assert "1 result is kept" in capsys.readouterr().err
     assert [path.name for path in out.iterdir()] == ["measured.jsonl"]
     assert main(command) == 0
     assert len(measured) == 3 and measured[0] != measured[2]
@@ -50,3 +58,21 @@ def test_an_interrupted_calibration_goes_on_and_is_used(
         assert handle.stats.last is not None and handle.stats.last.computed == 6
     assert main([*command, "--seed", "5"]) == 2
     assert "other settings" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_ranks_share_the_prompts(tmp_path: Path) -> None:
+    """Red when a rank records what another has, the merged kernel misses a prompt, or both write the results."""
+    out, here = tmp_path / "numbers", Path(sys.executable).parent
+    command = ["calibrate", "--toy", "flux2", "--prompts", "2", "--held-out", "0", "--steps", "8", "--out", str(out)]
+    done = subprocess.run(
+        [here / "mlx.launch", "-n", "2", sys.executable, here / "teacache", *command],
+        capture_output=True, text=True, check=False, timeout=300, env=dict(os.environ),
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.count("Written:") == 1, done.stderr
+    rows = [json.loads((out / name).read_text().splitlines()[1])["measured"] for name in LINES]
+    assert rows[0]["prompt"] != rows[1]["prompt"]
+    kernel = json.loads((out / "recording.json").read_text(encoding="utf-8"))
+    assert kernel["prompts"] == 2
+    alone = fit([Measured(**row | {"sigmas": tuple(row["sigmas"])}) for row in rows]).kernel
+    assert np.allclose(kernel["products"], alone.products, rtol=1e-7)

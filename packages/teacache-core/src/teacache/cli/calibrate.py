@@ -61,7 +61,8 @@ def calibrate(
     """Measure a model: polynomial, change curve and kernel.
 
     Records some prompts in full, and tries on others what the numbers are worth against fewer steps. Writes
-    calibration.toml and recording.json into the folder. Ctrl-C loses nothing: the same command goes on.
+    calibration.toml and recording.json into the folder. Ctrl-C loses nothing: the same command goes on. Started by
+    mlx.launch, on one machine or several, the prompts are spread over its processes.
     """
     check_source(toy, model, base, quantize)
     texts = prompts_for(toy, prompts + held_out, prompts_file)
@@ -71,15 +72,20 @@ def calibrate(
         from teacache.calibration import save_calibration
         from teacache.calibration.record import Case
         from teacache.cli.calibrate_work import calibrate
+        from teacache.ranks import launched
 
+        ranks = launched()
         cases = [Case(text, seed + number) for number, text in enumerate(texts)]
         source = open_source(toy, model, base=base, quantize=quantize, steps=steps, guidance=guidance, size=size)
         out.mkdir(parents=True, exist_ok=True)
         settings: dict[str, Any] = {"model": source.name, "base": base, "quantize": quantize, "recorded": prompts}
         settings |= {"steps": source.steps, "guidance": source.guidance, "size": source.size}
-        lines = Lines(out / "measured.jsonl", settings | {"cases": [asdict(case) for case in cases]})
+        kept = "measured.jsonl" if ranks.first else f"measured-{ranks.rank}.jsonl"
+        lines = Lines(out / kept, settings | {"cases": [asdict(case) for case in cases]})
         with lines.resumable():
-            result = calibrate(source, cases[:prompts], cases[prompts:], lines, floor)
+            result = calibrate(source, cases[:prompts], cases[prompts:], lines, floor, ranks)
+        if not ranks.first:
+            return
         save_calibration(result.calibration, out / "calibration.toml")
         write_text(out / "recording.json", result.recording.to_json())
         _report(result, floor, out)

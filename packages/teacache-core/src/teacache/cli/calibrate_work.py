@@ -14,6 +14,7 @@ from teacache.cli.lines import Lines
 from teacache.cli.source import Source
 from teacache.held_out import HeldOut, Quality, choose_threshold, hold_out, summed_up
 from teacache.plugins import find_adapter
+from teacache.ranks import Ranks
 from teacache.report.quality import psnr, ssim
 from teacache.store import Recording
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SPEEDUPS = (1.5, 2.0, 3.0)
+ALONE = Ranks()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +44,27 @@ class Result:
     recording: Recording
 
 
-def calibrate(source: Source, recorded: Sequence[Case], held_out: Sequence[Case], lines: Lines, floor: float) -> Result:
-    """Records, fits and tries; each picture's numbers are in `lines` before the next is begun."""
-    measured = _record(source, recorded, lines)
+def calibrate(
+    source: Source,
+    recorded: Sequence[Case],
+    held_out: Sequence[Case],
+    lines: Lines,
+    floor: float,
+    ranks: Ranks = ALONE,
+) -> Result:
+    """Records, fits and tries; each picture's numbers are in `lines` before the next is begun.
+
+    Args:
+        source: the model.
+        recorded: the cases that are recorded.
+        held_out: the cases that the numbers are tried on.
+        lines: what this process has done.
+        floor: lowest mean SSIM of a threshold that is written.
+        ranks: the processes among which the cases are spread.
+    """
+    measured = _record(source, recorded, lines, ranks)
     fits = fit(measured)
-    quality = _try(source, measured, fits, held_out, lines)
+    quality = _try(source, measured, fits, held_out, lines, ranks)
     chosen = choose_threshold(quality, floor=floor)
     first = measured[0]
     evidence = {"steps": source.steps, "guidance": first.guidance, "image_tokens": first.image_tokens, **made_on()}
@@ -59,30 +77,33 @@ def calibrate(source: Source, recorded: Sequence[Case], held_out: Sequence[Case]
     )
 
 
-def _record(source: Source, cases: Sequence[Case], lines: Lines) -> list[Measured]:
+def _record(source: Source, cases: Sequence[Case], lines: Lines, ranks: Ranks) -> list[Measured]:
     done = [row["measured"]["seed"] for row in lines.rows if "measured" in row]
+    own = ranks.share(cases)
     with progress() as bar:
-        task = bar.add_task("recording", total=len(cases))
-        for case in cases:
+        task = bar.add_task("recording", total=len(own))
+        for case in own:
             bar.update(task, description=f"recording: {case.prompt}")
             if case.seed not in done:
                 lines.append({"measured": asdict(measure(source.model, source.make, case, source.steps))})
             bar.advance(task)
-    found = [row["measured"] for row in lines.rows if "measured" in row]
-    return [Measured(**{name: _tuples(value) for name, value in row.items()}) for row in found]
+    rows = ranks.gather([row["measured"] for row in lines.rows if "measured" in row])
+    by_seed = {row["seed"]: Measured(**{name: _tuples(value) for name, value in row.items()}) for row in rows}
+    return [by_seed[case.seed] for case in cases]
 
 
 def _try(
-    source: Source, measured: Sequence[Measured], fits: Fits, cases: Sequence[Case], lines: Lines
+    source: Source, measured: Sequence[Measured], fits: Fits, cases: Sequence[Case], lines: Lines, ranks: Ranks
 ) -> list[Quality]:
     def compare(one: Image, other: Image) -> tuple[float, float]:
         return ssim(one, other), psnr(one, other)
 
     done = [row["held_out"] for row in lines.rows if "held_out" in row]
     gates = [] if fits.polynomial is None else thresholds(measured, fits.polynomial, SPEEDUPS)
+    own = ranks.share(cases)
     with progress() as bar:
-        task = bar.add_task("trying", total=len(cases))
-        for case in cases:
+        task = bar.add_task("trying", total=len(own))
+        for case in own:
             bar.update(task, description=f"trying: {case.prompt}")
             if case.seed not in done:
                 rows = hold_out(
@@ -97,7 +118,9 @@ def _try(
                 )
                 lines.append({"held_out": case.seed, "rows": [asdict(row) for row in rows]})
             bar.advance(task)
-    return summed_up([HeldOut(**row) for line in lines.rows if "held_out" in line for row in line["rows"]])
+    tried = ranks.gather([line for line in lines.rows if "held_out" in line])
+    by_seed = {line["held_out"]: line["rows"] for line in tried}
+    return summed_up([HeldOut(**row) for case in cases for row in by_seed[case.seed]])
 
 
 def _calibration(
