@@ -153,6 +153,14 @@ def test_defaults_that_leave_little_name_what_helps(
     assert helps in note
 
 
+def test_numbers_that_are_not_used_say_why(picture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Red when a calibration is named that this pipeline does not use, or advice is given that would change nothing."""
+    upscaled = dry(capsys, "mflux-upscale-controlnet", "--prompt", "a", "--controlnet-image-path", str(picture))
+    assert "not used, it holds for Flux1" in upscaled["calibration"] and "note" not in upscaled
+    edited = dry(capsys, "mflux-generate-in-context-edit", "--prompt", "a", "--reference-image", str(picture))
+    assert "(declared)" in edited["checkpoint"] and "note" not in edited
+
+
 def test_what_the_command_line_knows_of_the_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Red when a fine-tune, a folder or a LoRA passes for the original checkpoint."""
     lora = tmp_path / "style.safetensors"

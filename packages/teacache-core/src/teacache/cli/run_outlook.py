@@ -80,7 +80,7 @@ def outlook(build: Build, script: Script, options: Options, *, checkpoint: str |
         pipeline=build.cls.__name__,
         adapter=_installed(adapter),
         checkpoint=_weights(build, selection.identity),
-        calibration=_numbers(selection.identity),
+        calibration=_numbers(selection.identity, pipeline),
         policy=as_options(_policy(build, selection)),
         advice=tuple(_advice(build, script, selection)),
     )
@@ -102,7 +102,7 @@ def _weights(build: Build, identity: Identity) -> str:
     return ", ".join(parts)
 
 
-def _numbers(identity: Identity) -> str:
+def _numbers(identity: Identity, pipeline: Pipeline) -> str:
     known = identity.calibration
     if known is None:
         return "none"
@@ -112,6 +112,8 @@ def _numbers(identity: Identity) -> str:
         return f"{known.checkpoint}: no polynomial"
     recipe = f"{known.recipe.steps} steps, guidance {known.recipe.guidance:g}"
     used = "" if identity.level == "exact" else "; not used, the weights are only declared to be its"
+    if pipeline.name not in known.pipelines:
+        used = f"; not used, it holds for {', '.join(known.pipelines)}"
     return f"{known.checkpoint}: polynomial for {recipe} ({known.status}){used}"
 
 
@@ -160,15 +162,16 @@ def _advice(build: Build, script: Script, selection: Selection) -> Iterator[str]
             f"saved.{_instead(known, script, selection.adapter, selection.pipeline)}"
         )
         return
-    recipe = known.recipe if known is not None and selection.options.wants_polynomial else None
+    usable = known is not None and selection.options.wants_polynomial and selection.pipeline.name in known.pipelines
+    recipe = known.recipe if known is not None and usable else None
     worth = recipe.steps if recipe is not None else STEPS
     if steps is not None and steps <= FEW_STEPS:
-        yield f"{steps} steps leave little to save. What would help: --steps {worth}"
+        yield f"in {steps} steps each one changes much, and little can be saved. What would help: --steps {worth}"
     elif recipe is not None and steps is not None and 5 * abs(steps - recipe.steps) > recipe.steps:
         yield f"the calibrated gate holds for {recipe.steps} steps. To use it: --steps {recipe.steps}"
     if recipe is not None and (recipe.guidance > 1) != ((build.guidance or 0) > 1):
         yield f"the calibrated gate holds for guidance {recipe.guidance:g}. To use it: --guidance {recipe.guidance:g}"
-    if selection.identity.level == "declared" and selection.options.wants_polynomial:
+    if selection.identity.level == "declared" and recipe is not None:
         yield (
             f"the weights are only declared to be {selection.identity.checkpoint}'s, so its numbers are not used. "
             f"If they fit: teacache run --checkpoint {selection.identity.checkpoint}"
