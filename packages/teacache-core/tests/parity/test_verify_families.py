@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 import teacache
+from teacache.cli.tolerance import toy_evidence
+from teacache.plugins import get_adapter
 from teacache.testing.models import toy_subject
 from teacache.testing.spies import expected_warnings, same
+from teacache.tolerance import load_tolerance
 
 pytest.importorskip("mflux")
 
@@ -22,3 +25,15 @@ def test_a_family_is_verified_and_its_picture_stays(family: str) -> None:
         wrapped = subject.generate(model)
     assert handle.verification is not None and handle.verification.passed, handle.verification
     assert same(plain, wrapped)
+
+
+@pytest.mark.parametrize("family", ["flux1", "flux2", "qwen", "zimage"])
+def test_a_tolerance_belongs_to_the_weights_that_ship(family: str) -> None:
+    """Red when a toy was trained again and its tolerance was not measured again: `teacache tolerance record`."""
+    pytest.importorskip(f"teacache_{family}")
+    reference = get_adapter(family).tolerance
+    assert reference is not None
+    measured = load_tolerance(reference).evidence.get("weights")
+    if measured is None:
+        pytest.skip("its file was written before tolerances named their weights")
+    assert measured == toy_evidence(family)["weights"]

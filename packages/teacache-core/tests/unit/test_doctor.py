@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
@@ -171,6 +172,26 @@ def test_the_scenario_names_what_moves(monkeypatch: pytest.MonkeyPatch, capsys: 
     out = capsys.readouterr().out
     assert "moved by: compile off." in out and "no thread here" in out
     assert all(name in out for name in VARIABLES)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_the_scenario_keeps_its_order(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Red when rows come as their processes end, too many run at a time, or one is not told of."""
+    running: list[str] = []
+    most: list[int] = []
+
+    def drawn(picture: Picture, variable: str) -> Row:
+        running.append(variable)
+        most.append(len(running))
+        time.sleep(0.02 if variable == BASELINE else 0.005)
+        running.remove(variable)
+        return Row(variable=variable, digest=variable)
+
+    monkeypatch.setattr(scenario, "_in_a_process", drawn)
+    told: list[str] = []
+    rows = scenario.probe(Picture(), jobs=jobs, advance=told.append)
+    assert [row.variable for row in rows] == list(VARIABLES) and sorted(told) == sorted(VARIABLES)
+    assert max(most) <= jobs
 
 
 def test_a_scenario_without_a_baseline_is_no_answer() -> None:

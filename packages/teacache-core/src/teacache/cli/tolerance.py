@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from teacache.cli.console import examples, progress, quiet_libraries
 from teacache.errors import OptionError
+
+if TYPE_CHECKING:
+    from teacache.calibration.model import Evidence
 
 tolerance = typer.Typer(rich_markup_mode=None)
 
@@ -85,7 +88,7 @@ def record(
             cases,
             status="provisional" if model is None else "calibrated",
             missing=TOYS_ONLY.replace("FAMILY", family) if model is None else None,
-            evidence={"model": subject.name, **({} if model else {"guidance": GUIDANCE})},
+            evidence={"model": subject.name, **({} if model else toy_evidence(family))},
             advance=lambda doing: bar.update(task, description=doing, advance=1),
         )
         save_tolerance(measured, out)
@@ -113,6 +116,15 @@ def pin(
     package = CORE if family == "core" else package_of(get_adapter(family))
     path = save_pins(package, replace(load_pins(package), files=shipped(package)))
     typer.echo(f"The pins: {path}")
+
+
+def toy_evidence(family: str) -> dict[str, Evidence]:
+    """Returns what of a toy's runs a tolerance must say: their guidance, and which weights they had."""
+    from teacache.testing.oracles.drift import shipped
+    from teacache.testing.toys.toy import WEIGHTS, find_toy
+
+    weights = shipped(find_toy(family).package).get(WEIGHTS)
+    return {"guidance": GUIDANCE, **({} if weights is None else {"weights": weights[:12]})}
 
 
 def tolerance_file(family: str) -> Path:
