@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from teacache.bench.compiled import COMPILED, FIRST
 from teacache.bench.memory import SLACK, Peak
 from teacache.bench.paired import Estimate, decide
 from teacache.bench.speed import WARM, Row
@@ -18,6 +19,8 @@ FIGURES = {
     "gate": "gate, residual reused",
     "linear": "gate, residual on a line",
     "plan": "plan, velocity carried",
+    COMPILED: COMPILED,
+    FIRST: FIRST,
 }
 """How the tables name what `speed.ways` draws."""
 
@@ -32,6 +35,8 @@ class Report:
         settings: what was asked for.
         rows: times.
         scaling: times at other sizes.
+        compiled: times with compiled blocks, where mflux compiles nothing.
+        compiled_off: by how much the last latents differ then, by model.
         peaks: memory.
         growth: bytes by which what stays grew over many runs, by model.
         wrapping: seconds of wrap and restore, by model.
@@ -44,6 +49,8 @@ class Report:
     settings: dict[str, Any]
     rows: Sequence[Row]
     scaling: Sequence[Row]
+    compiled: Sequence[Row]
+    compiled_off: dict[str, float]
     peaks: Sequence[Peak]
     growth: dict[str, int]
     wrapping: dict[str, Estimate]
@@ -93,6 +100,8 @@ def tables(report: Report) -> str:
     ]
     if report.scaling:
         lines += ["", *_scaling(report.scaling)]
+    if report.compiled:
+        lines += ["", *_compiled(report)]
     return "\n".join(lines)
 
 
@@ -101,6 +110,7 @@ def numbers(report: Report) -> dict[str, Any]:
     found = asdict(report)
     found["rows"] = [asdict(row) | {"verdict": row.verdict} for row in report.rows]
     found["scaling"] = [asdict(row) for row in report.scaling]
+    found["compiled"] = [asdict(row) for row in report.compiled]
     found["peaks"] = [asdict(peak) | {"verdict": peak.verdict} for peak in report.peaks]
     found["claims"] = list(claims(report))
     short: dict[str, Any] = shortened(found)
@@ -206,6 +216,22 @@ def _scaling(rows: Sequence[Row]) -> list[str]:
             f"{percent(r.wall)} | {percent(r.cpu)} | {r.wall.pairs} |"
             for r in rows
             if r.unit != "speedup"
+        ),
+    ]
+
+
+def _compiled(report: Report) -> list[str]:
+    off = ", ".join(f"{model} {value:.0e}" for model, value in report.compiled_off.items())
+    return [
+        "### Compiling what mflux runs eagerly",
+        "",
+        f"As a share of a plain step. The last latents differ by at most: {off}.",
+        "",
+        "| model | figure | wall | CPU | pairs |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {r.model} | {r.figure} | {percent(r.wall)} | {percent(r.cpu)} | {r.wall.pairs} |"
+            for r in report.compiled
         ),
     ]
 

@@ -106,6 +106,7 @@ def _measured(
 ) -> Report:
     import datetime
 
+    from teacache.bench.compiled import EAGER, compiling
     from teacache.bench.frontier import made_with
     from teacache.bench.memory import RUNS, growth, peaks
     from teacache.bench.scaling import scaling as other_sizes
@@ -115,7 +116,8 @@ def _measured(
     from teacache.bench.subjects import draw, sizes_of
     from teacache.testing.spies import expected_warnings
 
-    rows, found, wrapping, grown = [], [], {}, {}
+    rows, found, compiled = [], [], []
+    wrapping, grown, off = {}, {}, {}
     with expected_warnings():
         for subject in subjects:
             rows += measure(subject, settings["seconds"], said)
@@ -126,6 +128,10 @@ def _measured(
                 said(f"{subject.name}: {RUNS} runs")
                 name = subject.name.partition(",")[0]
                 grown[name] = growth(subject.short, lambda model, side: draw(model, 2, side=side, guidance=1.0))
+        for subject in subjects:
+            if subject.name in EAGER:
+                measured, off[subject.name] = compiling(subject, settings["seconds"] / 2, said)
+                compiled += measured
         sizes = {name: settings[name] for name in ("width", "blocks", "side") if name in settings}
         others = list(other_sizes(settings["seconds"], **sizes, said=said)) if scaling else []
     importing, light = import_seconds()
@@ -135,6 +141,8 @@ def _measured(
         settings=settings | {"runs": RUNS},
         rows=rows,
         scaling=others,
+        compiled=compiled,
+        compiled_off=off,
         peaks=found,
         growth=grown,
         wrapping=wrapping,
