@@ -35,9 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from teacache.cli.app import run
 
-        if debugging():
-            _show_log()
-        with _warnings_as_lines():
+        with _log_shown(debugging()), _warnings_as_lines():
             return run(arguments)
     except TeaCacheError as error:
         if debugging():
@@ -69,17 +67,26 @@ def say(message: str) -> None:
     sys.stderr.write(f"teacache: {' '.join(message.split())}\n")
 
 
-def _show_log() -> None:
+@contextmanager
+def _log_shown(wanted: bool) -> Iterator[None]:
     """Shows what is logged under `teacache`, on stderr; the logs of other packages stay as they are."""
+    if not wanted:
+        yield
+        return
     import logging
 
-    log = logging.getLogger("teacache")
-    if not log.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(relativeCreated)7d ms %(name)s: %(message)s"))
-        log.addHandler(handler)
-        log.propagate = False  # mflux's commands show the root's log too
+    log, handler = logging.getLogger("teacache"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(relativeCreated)7d ms %(name)s: %(message)s"))
+    level, propagate = log.level, log.propagate
+    log.addHandler(handler)
+    log.propagate = False  # mflux's commands show the root's log too
     log.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagate
+        log.setLevel(level)
 
 
 def _is_interruption(error: BaseException | None) -> bool:
