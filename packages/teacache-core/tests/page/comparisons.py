@@ -37,7 +37,8 @@ def drawn(shift: int = 0, side: int = 96) -> Image.Image:
 def picture(label: str, timeline: str, shift: int, plain: Picture | None, why: str | None = None) -> Picture:
     image = drawn(shift)
     likeness = None if plain is None else Likeness.of(plain.image, image)
-    return Picture(label=label, image=image, run=run_of(timeline, why), seconds=2.0, likeness=likeness)
+    run = run_of(timeline, why)
+    return Picture(label=label, image=image, run=run, seconds=2.0, loop_seconds=run.seconds, likeness=likeness)
 
 
 def case(prompt: str, seed: int) -> Case:

@@ -13,9 +13,10 @@ from html.parser import HTMLParser
 import pytest
 from PIL import Image
 
-from teacache.report.compare import Likeness, mean_psnr
+from teacache.report.compare import Likeness, loop_seconds
 from teacache.report.compare_json import SCHEMA, to_json
 from teacache.report.compare_page import page, verdict
+from teacache.report.compare_totals import mean_psnr, summaries
 from teacache.report.difference import difference
 
 from .comparisons import EVIL, STEPS, case, comparison, drawn, run_of
@@ -136,7 +137,7 @@ def test_timelines_show_each_step(read: Page) -> None:
 
 def test_a_setting_is_held_against_fewer_steps() -> None:
     """Red when the verdict takes the cache's side whatever the pictures say, or an idle setting counts as a win."""
-    first, second, idle = comparison().summaries()
+    first, second, idle = summaries(comparison())
     assert (first.won, first.lost, first.cached.computed, first.cached.speedup) == (2, 0, 15, 2.0)
     assert "computed 15 of 30 steps: nearer to the plain picture than 15 steps in 2 of 2 pictures (+" in verdict(first)
     assert second.cached.likeness is not None and second.cached.likeness.ssim < 1
@@ -151,7 +152,7 @@ def test_a_setting_that_loses_is_said_to_lose() -> None:
     assert trial.fewer is not None and trial.fewer.likeness is not None
     better = replace(trial.fewer, likeness=Likeness(ssim=1.0, psnr=math.inf))
     turned = replace(made, cases=(replace(made.cases[0], trials=(replace(trial, fewer=better),)),))
-    (summary,) = turned.summaries()
+    (summary,) = summaries(turned)
     assert (summary.won, summary.lost) == (0, 1)
     assert "in 0 of 1 picture, further away in 1." in verdict(summary)
 
@@ -160,8 +161,17 @@ def test_totals_are_of_the_errors() -> None:
     """Red when decibels are averaged, or time is compared with other pictures' plain ones."""
     assert mean_psnr([50.0, 30.0]) == pytest.approx(-10 * math.log10((1e-5 + 1e-3) / 2))
     assert mean_psnr([math.inf, math.inf]) == math.inf
-    total = next(comparison().summaries()).cached
+    total = next(summaries(comparison())).cached
     assert total.time_ratio == pytest.approx(2.0) and total.seconds == pytest.approx(3.0)
+
+
+def test_a_hiccup_is_no_part_of_the_time() -> None:
+    """Red when one slow step of a busy machine makes a setting look slow, or reused steps are timed as computed."""
+    run = run_of("#.#..#")
+    assert loop_seconds(run, [5.0, 5.1, 6.1, 6.2, 6.4, 7.4]) == pytest.approx(3 * 1.0 + 3 * 0.1)
+    slow = [5.0, 5.1, 6.1, 6.2, 36.2, 37.2]
+    assert loop_seconds(run, slow) == pytest.approx(3 * 1.0 + 3 * 0.1)
+    assert loop_seconds(run_of("#"), [5.0]) == run_of("#").seconds
 
 
 def test_numbers_survive_as_strict_json() -> None:

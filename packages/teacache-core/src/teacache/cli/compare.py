@@ -27,7 +27,8 @@ from teacache.errors import OptionError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from teacache.report.compare import Comparison, Total
+    from teacache.report.compare import Comparison
+    from teacache.report.compare_totals import Total
 
 EXAMPLES = (
     "teacache compare flux2",
@@ -138,12 +139,14 @@ def _table(comparison: Comparison) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
+    from teacache.report.compare_totals import plain_total, summaries
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("pictures", overflow="fold")
     for heading in ("computed", "estimate", "time in loop", "SSIM", "PSNR dB"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_row("plain", *_cells(comparison.plain))
-    for summary in comparison.summaries():
+    table.add_row("plain", *_cells(plain_total(comparison)))
+    for summary in summaries(comparison):
         table.add_row(escape(summary.setting), *_cells(summary.cached))
         if summary.fewer is not None:
             table.add_row(f"  {summary.fewer.steps:.3g} steps", *_cells(summary.fewer), style="dim")

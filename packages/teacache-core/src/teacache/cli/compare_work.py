@@ -16,8 +16,7 @@ from teacache.cli.compare_settings import Setting
 from teacache.cli.meter import Meter, Update
 from teacache.cli.source import Source
 from teacache.errors import NoCalibrationWarning, NothingReusedWarning, OptionError, RecordingWarning
-from teacache.report.compare import Case, Comparison, Likeness, Picture, Trial
-from teacache.run import Run, RunInfo
+from teacache.report.compare import Case, Comparison, Likeness, Picture, Trial, loop_seconds
 from teacache.steering import steered
 from teacache.velocity import VelocityRun
 
@@ -139,19 +138,17 @@ class _Maker:
 
     def _cached(self, task: Task, setting: Setting, plain: Picture) -> Picture:
         self.meter.begin(f"{setting.label}: {task.prompt}")
-        with _quietly(), wrap(self.source.model, on_step=self.meter.step, **setting.options) as handle:
+        watch = _Watch(self.meter)
+        with _quietly(), wrap(self.source.model, on_step=watch, **setting.options) as handle:
             image, seconds = self._timed(task, self.source.steps)
-            return _picture(setting.label, image, handle.stats.runs[-1], seconds, plain)
+            return _picture(setting.label, image, handle.stats.runs[-1], seconds, watch, plain)
 
     def _plainly(self, task: Task, steps: int, label: str, plain: Picture | None) -> Picture:
         self.meter.begin(f"{label}: {task.prompt}")
-
-        def run(info: RunInfo) -> Run:
-            return VelocityRun(info, reason="off", on_step=self.meter.step)
-
-        with steered(self.source.model, run) as session:
+        watch = _Watch(self.meter)
+        with steered(self.source.model, lambda info: VelocityRun(info, reason="off", on_step=watch)) as session:
             image, seconds = self._timed(task, steps)
-        return _picture(label, image, session.stats.runs[-1], seconds, plain)
+        return _picture(label, image, session.stats.runs[-1], seconds, watch, plain)
 
     def _timed(self, task: Task, steps: int) -> tuple[Image, float]:
         begun = time.perf_counter()
@@ -159,9 +156,27 @@ class _Maker:
         return image, time.perf_counter() - begun
 
 
-def _picture(label: str, image: Image, run: RunStats, seconds: float, plain: Picture | None) -> Picture:
-    likeness = None if plain is None else Likeness.of(plain.image, image)
-    return Picture(label=label, image=image, run=run, seconds=seconds, likeness=likeness)
+class _Watch:
+    """Notes when each step of a picture ends."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.ended: list[float] = []
+        self._meter = meter
+
+    def __call__(self, record: StepRecord) -> None:
+        self.ended.append(time.perf_counter())
+        self._meter.step(record)
+
+
+def _picture(label: str, image: Image, run: RunStats, seconds: float, watch: _Watch, plain: Picture | None) -> Picture:
+    return Picture(
+        label=label,
+        image=image,
+        run=run,
+        seconds=seconds,
+        loop_seconds=loop_seconds(run, watch.ended),
+        likeness=None if plain is None else Likeness.of(plain.image, image),
+    )
 
 
 @contextmanager

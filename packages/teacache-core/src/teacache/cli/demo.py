@@ -112,7 +112,7 @@ def _print(screen: Console, section: Section) -> None:
 
 def _together(pairs: Sequence[Pair]) -> tuple[str, ...]:
     """The row for all pictures: sums of steps, means of the likeness."""
-    from teacache.report.compare import mean_psnr
+    from teacache.report.compare_totals import mean_psnr
 
     steps = sum(len(pair.run.records) for pair in pairs)
     computed = sum(pair.run.computed for pair in pairs)

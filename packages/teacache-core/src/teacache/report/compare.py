@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+import statistics
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,6 +48,7 @@ class Picture:
         image: the picture.
         run: its steps.
         seconds: wall time of all of `generate_image`; that of the denoising loop alone is `run.seconds`.
+        loop_seconds: of the denoising loop without the hiccups of a busy machine, see `loop_seconds`.
         likeness: to the plain picture; None of the plain picture itself.
     """
 
@@ -53,6 +56,7 @@ class Picture:
     image: Image
     run: RunStats
     seconds: float
+    loop_seconds: float
     likeness: Likeness | None = None
 
 
@@ -82,50 +86,6 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Total:
-    """Several pictures that were made alike.
-
-    Attributes:
-        pictures: how many.
-        steps: their steps, mean.
-        computed: steps on which the model ran, mean.
-        speedup: steps of the plain pictures over computed steps.
-        seconds: in the denoising loop, in all.
-        time_ratio: that of the same plain pictures over these seconds.
-        likeness: to the plain pictures: mean SSIM, PSNR of the mean error; None of the plain pictures.
-        worst_ssim: the lowest; None of the plain pictures.
-    """
-
-    pictures: int
-    steps: float
-    computed: float
-    speedup: float
-    seconds: float
-    time_ratio: float
-    likeness: Likeness | None
-    worst_ssim: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """One setting over all prompts and seeds.
-
-    Attributes:
-        setting: as it was asked for.
-        cached: the pictures under the setting.
-        fewer: those with fewer steps; None where no picture has one.
-        won: pictures that are nearer to the plain one than the one with fewer steps, by PSNR.
-        lost: pictures that are further away; what is in neither is equally near.
-    """
-
-    setting: str
-    cached: Total
-    fewer: Total | None
-    won: int
-    lost: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """All that a page shows.
 
@@ -148,57 +108,18 @@ class Comparison:
         """The settings that were tried."""
         return tuple(trial.setting for trial in self.cases[0].trials)
 
-    @property
-    def plain(self) -> Total:
-        """The plain pictures."""
-        return _total([(case.plain, case.plain) for case in self.cases])
 
-    def summaries(self) -> Iterator[Summary]:
-        """Yields each setting over all cases."""
-        for number, setting in enumerate(self.settings):
-            trials = [(case.plain, case.trials[number]) for case in self.cases]
-            fewer = [(plain, trial.fewer) for plain, trial in trials if trial.fewer is not None]
-            rivals = [
-                (_psnr(trial.cached), _psnr(trial.fewer)) for _, trial in trials if trial.fewer is not None
-            ]  # fmt: skip
-            yield Summary(
-                setting=setting,
-                cached=_total([(plain, trial.cached) for plain, trial in trials]),
-                fewer=_total(fewer) if fewer else None,
-                won=sum(own > other for own, other in rivals),
-                lost=sum(own < other for own, other in rivals),
-            )
+def loop_seconds(run: RunStats, ended: Sequence[float]) -> float:
+    """Returns the time of a run's steps: the median of each kind of step times their number.
 
-
-def mean_psnr(values: Sequence[float]) -> float:
-    """Returns the PSNR of the mean squared error behind several values in dB."""
-    error = sum(10 ** (-value / 10) for value in values) / len(values)
-    return -10 * math.log10(error) if error else math.inf
-
-
-def _total(pairs: Sequence[tuple[Picture, Picture]]) -> Total:
-    """Sums up pictures, each given after its plain one."""
-    plain, pictures = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    alike = [picture.likeness for picture in pictures if picture.likeness is not None]
-    seconds = sum(picture.run.seconds for picture in pictures)
-    computed = _mean(pictures, lambda picture: picture.run.computed)
-    return Total(
-        pictures=len(pictures),
-        steps=_mean(pictures, lambda picture: len(picture.run.records)),
-        computed=computed,
-        speedup=_mean(plain, lambda picture: len(picture.run.records)) / computed,
-        seconds=seconds,
-        time_ratio=sum(picture.run.seconds for picture in plain) / seconds,
-        likeness=Likeness(ssim=sum(one.ssim for one in alike) / len(alike), psnr=mean_psnr([one.psnr for one in alike]))
-        if alike
-        else None,
-        worst_ssim=min((one.ssim for one in alike), default=None),
-    )
-
-
-def _mean(pictures: Sequence[Picture], value: Callable[[Picture], float]) -> float:
-    return sum(map(value, pictures)) / len(pictures)
-
-
-def _psnr(picture: Picture) -> float:
-    return math.nan if picture.likeness is None else picture.likeness.psnr
+    Args:
+        run: the run.
+        ended: when each of its steps ended, in seconds of any clock.
+    """
+    took: dict[str, list[float]] = {}
+    for (before, now), record in zip(itertools.pairwise(ended), run.records[1:], strict=True):
+        took.setdefault(record.action, []).append(now - before)
+    counts = Counter(record.action for record in run.records)
+    if not counts.keys() <= took.keys():  # one step alone has no other to be measured from
+        return run.seconds
+    return sum(count * statistics.median(took[action]) for action, count in counts.items())

@@ -95,7 +95,7 @@ def _cell(record: StepRecord) -> str:
 def _counts(picture: Picture) -> str:
     run = picture.run
     estimate = f", {run.speedup_estimate:.1f}× estimated" if run.reused else ""
-    text = f"{run.computed} of {len(run.records)} steps computed{estimate}, {run.seconds:.3g} s"
+    text = f"{run.computed} of {len(run.records)} steps computed{estimate}, {picture.loop_seconds:.3g} s"
     return f'<p class="counts">{text}</p>'
 
 

@@ -7,7 +7,8 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from teacache.report.compare import Comparison, Likeness, Picture, Total
+from teacache.report.compare import Comparison, Likeness, Picture
+from teacache.report.compare_totals import Total, plain_total, summaries
 
 SCHEMA = 1
 """Version of what `to_json` writes. A field that changes its meaning, or goes, makes another version."""
@@ -26,7 +27,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "steps": comparison.steps,
         "command": comparison.command,
         "made_with": dict(comparison.made_with),
-        "plain": _total(comparison.plain),
+        "plain": _total(plain_total(comparison)),
         "settings": [
             {
                 "setting": summary.setting,
@@ -35,7 +36,7 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
                 "won": summary.won,
                 "lost": summary.lost,
             }
-            for summary in comparison.summaries()
+            for summary in summaries(comparison)
         ],
         "cases": [
             {
@@ -62,6 +63,7 @@ def _picture(picture: Picture) -> dict[str, Any]:
         "width": picture.image.width,
         "height": picture.image.height,
         "seconds": picture.seconds,
+        "loop_seconds": picture.loop_seconds,
         **_likeness(picture.likeness),
         "timeline": picture.run.timeline,
         "run": _finite(picture.run.to_dict()),

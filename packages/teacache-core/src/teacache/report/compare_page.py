@@ -11,8 +11,9 @@ from importlib.metadata import version
 from importlib.resources import files
 from string import Template
 
-from teacache.report.compare import Comparison, Summary, Total
+from teacache.report.compare import Comparison
 from teacache.report.compare_cards import case_html
+from teacache.report.compare_totals import Summary, Total, plain_total, summaries
 from teacache.report.difference import amplification
 
 COLUMNS = {
@@ -26,9 +27,10 @@ COLUMNS = {
 
 NOTE = (
     "Estimated: steps of the plain pictures over steps computed, the speedup if a reused step cost nothing. Measured: "
-    "once, in the denoising loop alone, all pictures together, on the machine named below; other work on it moves the "
-    "figure. SSIM and PSNR are taken against the plain picture: 1 and infinite for an equal one. The indented rows are "
-    "the control: the same model without the cache, in as many steps as the setting above computed."
+    "in the denoising loop, all pictures together, each kind of step by its median; so a hiccup of the machine named "
+    "below does not count, but other work on it still moves the figure. SSIM and PSNR are taken against the plain "
+    "picture: 1 and infinite for an equal one. The indented rows are the control: the same model without the cache, in "
+    "as many steps as the setting above computed."
 )
 
 
@@ -37,7 +39,7 @@ def page(comparison: Comparison) -> str:
     factor = amplification(
         (case.plain.image, trial.cached.image) for case in comparison.cases for trial in case.trials
     )  # fmt: skip
-    summaries = list(comparison.summaries())
+    totals = list(summaries(comparison))
     cases = [case_html(case, number, factor) for number, case in enumerate(comparison.cases, 1)]
     return Template(_file("compare.html")).substitute(
         version=escape(version("teacache-core")),
@@ -45,11 +47,11 @@ def page(comparison: Comparison) -> str:
         lead=escape(_lead(comparison)),
         style=_file("compare.css"),
         script=_file("compare.js"),
-        verdicts="\n".join(f'<p class="verdict">{verdict(one)}</p>' for one in summaries),
+        verdicts="\n".join(f'<p class="verdict">{verdict(one)}</p>' for one in totals),
         headings="".join(
             f'<th role="columnheader" scope="col">{name}</th>' for name in ("pictures", *COLUMNS.values())
         ),
-        table=_table(comparison, summaries),
+        table=_table(comparison, totals),
         note=escape(NOTE),
         factor=factor,
         cases="".join(cases),
@@ -92,12 +94,12 @@ def _heading(name: str) -> str:
     return f'<th role="columnheader" scope="col">{name}</th>'
 
 
-def _table(comparison: Comparison, summaries: list[Summary]) -> str:
-    totals = [total for one in summaries for total in (one.cached, one.fewer) if total is not None]
+def _table(comparison: Comparison, found: list[Summary]) -> str:
+    totals = [total for one in found for total in (one.cached, one.fewer) if total is not None]
     finite = [one.likeness.psnr for one in totals if one.likeness is not None and math.isfinite(one.likeness.psnr)]
     longest = max(finite, default=1.0)
-    rows = [_table_row("plain", comparison.plain, "plain", longest)]
-    for summary in summaries:
+    rows = [_table_row("plain", plain_total(comparison), "plain", longest)]
+    for summary in found:
         rows.append(_table_row(summary.setting, summary.cached, "cached", longest))
         if summary.fewer is not None:
             rows.append(_table_row(f"{summary.fewer.steps:.3g} steps instead", summary.fewer, "fewer", longest))
