@@ -187,7 +187,7 @@ def test_mistakes_are_one_line_and_leave_nothing(
 @pytest.mark.parametrize(
     "command",
     [
-        "calibrate", "sweep", "bench", "bench frontier", "calibrations", "calibrations list", "calibrations show",
+        "calibrate", "sweep", "bench", "bench frontier", "bench speed", "bench peers", "calibrations", "calibrations list", "calibrations show",
         "calibrations forget", "calibrations export",
     ],
 )  # fmt: skip
