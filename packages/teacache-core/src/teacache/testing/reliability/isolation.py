@@ -17,8 +17,9 @@ class Isolation(ReliabilitySuite):
         with expected_warnings(), self.wrap(model, **POLICIES[policy]) as handle:
             first = self.run(model, handle)
             each = self.between()
-            # Which difference it is does not matter to a plan, which looks at sigmas alone.
-            for difference in each if policy == "gate" or self.thorough else ["steps", "all of them"]:
+            # A plan looks at the schedule alone.
+            own = [name for name in each if name not in ("seed", "steps")]
+            for difference in each if self.thorough else own if policy == "gate" else ["steps", "all of them"]:
                 arguments = each[difference]
                 self.run(model, handle, **arguments)
                 self.repeats(model, handle, first, f"a run with another {difference}")

@@ -147,7 +147,7 @@ class RandomLife(ReliabilitySuite):
             stateful.run_state_machine_as_test(
                 machine_of(new_life, self),
                 settings=hypothesis.settings(
-                    max_examples=2, stateful_step_count=10, deadline=None, derandomize=True, database=None
+                    max_examples=1, stateful_step_count=12, deadline=None, derandomize=True, database=None
                 ),
             )
 

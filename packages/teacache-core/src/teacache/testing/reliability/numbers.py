@@ -60,7 +60,9 @@ class Numbers(ReliabilitySuite):
             plain = self.generate(model)
             with expected_warnings(), self.wrap(model, speedup=2.0) as handle:
                 self.run(model, handle)
-            for damage, spoil in DAMAGES.items():
+            # Reading is the core's; each family shows that what cannot be read leaves its pictures alone.
+            few = {name: DAMAGES[name] for name in ("NaN", "negative eigenvalues")}
+            for damage, spoil in (DAMAGES if self.thorough else few).items():
                 [(path, _)] = Store().all()
                 data = json.loads(path.read_text(encoding="utf-8"))
                 path.write_text(json.dumps({**data, "products": spoil(data["products"])}), encoding="utf-8")
