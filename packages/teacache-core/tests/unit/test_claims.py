@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from teacache.errors import OptionError
-from teacache.testing.claim_sources import of_readme, of_reports, of_text
+from teacache.testing.claim_sources import of_cards, of_readme, of_reports, of_text
 from teacache.testing.claims import PAGE, collect, main
 
 pytestmark = pytest.mark.unit
@@ -42,7 +42,14 @@ def test_the_page_is_current() -> None:
 def test_every_claim_says_where_when_and_on_what() -> None:
     """Red when a figure is shown without its evidence, or a kind of figure is not read at all."""
     sections = dict(collect(ROOT))
-    headings = {"The README's table", "Fewer model calls", "Thresholds and polynomials", "Tolerances", "In the text"}
+    headings = {
+        "The README's table",
+        "Fewer model calls",
+        "Thresholds and polynomials",
+        "Tolerances",
+        "Toys",
+        "In the text",
+    }
     assert set(sections) >= headings
     for claims in sections.values():
         for claim in claims:
@@ -86,6 +93,22 @@ def test_a_claim_without_evidence_is_refused(tmp_path: Path) -> None:
     report(tmp_path, measured=" ")
     with pytest.raises(OptionError, match="the claim 'w' does not say measured"):
         list(of_reports(tmp_path))
+
+
+def test_a_card_says_how_its_toy_was_made(tmp_path: Path) -> None:
+    """Red when a toy was trained again and the page keeps the old figures, or a card says none."""
+    card = tmp_path / "packages/p/src/m/toy_card.md"
+    card.parent.mkdir(parents=True)
+    card.write_text(
+        "# The toy of X\n\nA small one, 2.1 million parameters.\n\n1,300 steps. Mean\nloss of all: 0.099.\n"
+    )
+    (claim,) = of_cards(tmp_path)
+    assert (claim.what, claim.figure) == (
+        "The toy of X: size and training", "2.1 million parameters, 1,300 steps, Mean loss of all: 0.099",
+    )  # fmt: skip
+    card.write_text("# The toy of X\n")
+    with pytest.raises(OptionError, match="does not say parameters, steps, loss"):
+        list(of_cards(tmp_path))
 
 
 def test_a_quote_that_is_gone_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from teacache.testing import claim_sources
+from teacache.testing import claim_numbers, claim_sources
 from teacache.testing.claim_sources import Claim
 
 PAGE = Path("docs/claims.md")
@@ -26,8 +26,9 @@ def collect(root: Path) -> list[Section]:
         "The README's table": claim_sources.of_readme,
         "Benchmarks": claim_sources.of_reports,
         "Fewer model calls": claim_sources.of_frontier,
-        "Thresholds and polynomials": claim_sources.of_calibrations,
-        "Tolerances": claim_sources.of_tolerances,
+        "Thresholds and polynomials": claim_numbers.of_calibrations,
+        "Tolerances": claim_numbers.of_tolerances,
+        "Toys": claim_sources.of_cards,
         "In the text": claim_sources.of_text,
     }
     return [(heading, found) for heading, read in readers.items() if (found := list(read(root)))]
