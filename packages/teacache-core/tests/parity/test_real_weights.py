@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from teacache.cli import main
-from teacache.testing import models
+from teacache.testing import fetching, models
 
 pytest.importorskip("mflux")
 pytest.importorskip("teacache_flux1")
@@ -74,3 +74,11 @@ def test_weights_that_are_not_here_are_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert "The weights of black-forest-labs/FLUX.1-dev could not be loaded" in said[-1]
     assert "hf download black-forest-labs/FLUX.1-dev" in said[-1]
+
+
+def test_the_hub_still_has_the_errors_that_are_known_by_name() -> None:
+    """Red when huggingface_hub renamed an error, so that its remedy would be another one's."""
+    from huggingface_hub import errors
+
+    assert [name for name in fetching.KNOWN if not hasattr(errors, name)] == []
+    assert issubclass(errors.GatedRepoError, errors.RepositoryNotFoundError)  # why the order of KNOWN matters

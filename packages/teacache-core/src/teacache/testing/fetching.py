@@ -32,7 +32,7 @@ INCOMPLETE = "they are not in the local cache, or not completely ({error}). Fetc
 SERVICE = "Hugging Face answered with an error ({error}). Try again later."
 FULL = "the disk is full. Make room (hf cache ls shows what is kept), or set HF_HOME to a folder on another disk."
 
-_BY_NAME: Mapping[str, str] = {
+KNOWN: Mapping[str, str] = {
     "GatedRepoError": GATED,
     "LocalTokenNotFoundError": NO_TOKEN,
     "RepositoryNotFoundError": NO_ACCESS,
@@ -55,7 +55,7 @@ def why_not_fetched(error: BaseException, repository: str) -> str | None:
         repository: the repository on Hugging Face.
     """
     chain = list(_chain(error))
-    for name, says in _BY_NAME.items():
+    for name, says in KNOWN.items():
         if any(name in _names(one) for one in chain):
             return says.format(repository=repository, switch=_switch())
     for one in chain:
