@@ -17,7 +17,7 @@ from teacache.steering import MeasuringRun, steered, target_tokens
 from teacache.velocity import VelocityRun
 
 STEPS = 6
-REPEATS = 3
+REPEATS = 2
 RUNS = 50
 SLACK = 64 * 1024
 """What is let pass above the stated bytes: scalars, and the order in which the workers free small arrays."""

@@ -36,6 +36,6 @@ def scaling(
             return draw(model, steps, side=pixels, guidance=1.0)
 
         subject = Subject(name=name, deep=small_pipeline(FAMILY, width=width, blocks=count), short=short, draw=make)
-        for row in measure(subject, seconds / len(sizes), said):
+        for row in measure(subject, seconds / len(sizes), said, brief=True):
             if (row.unit, row.figure) in {("overhead", "gate, never"), ("cost", "gate"), ("cost", "plan")}:
                 yield replace(row, target=None)

@@ -125,26 +125,32 @@ def rounds(seconds: float, step: float, steps_per_round: float, *, least: int = 
     return max(least, min(400, int(seconds / (step * steps_per_round)))) // 2 * 2
 
 
-def measure(subject: Subject, seconds: float, said: Callable[[str], None] = lambda doing: None) -> list[Row]:
+def measure(
+    subject: Subject, seconds: float, said: Callable[[str], None] = lambda doing: None, *, brief: bool = False
+) -> list[Row]:
     """Measures one model.
 
     Args:
         subject: the model.
-        seconds: about how long it may take.
+        seconds: about how long it may take; twelve rounds of each group are drawn in any case.
         said: told what is done.
+        brief: only what is not computed on the whole model, and the gate's overhead on the short one.
     """
     said(f"{subject.name}: trying")
     step = step_seconds(subject, subject.deep)
     cut = subject.short is not None
     said(f"{subject.name}: whole model")
-    names = ["gate", "linear", "plan", "plan of all", "gate, never", *([] if cut else ["off"])]
-    count = rounds(seconds * (0.5 if cut else 1.0), step, 1 + 1.5 + len(names) - 3)
+    never = ["plan of all", "gate, never"] if cut else ["off", "plan of all", "gate, never"]
+    names = ["gate", "plan"] if brief else ["gate", "linear", "plan", *never]
+    per_round = 1 + sum(1 if name in never else 0.5 for name in names)
+    count = rounds(seconds * (0.5 if cut else 1.0), step, per_round)
     deep = in_lockstep(ways(count, *names), subject.deep, lambda model: subject.draw(model, count), steps=count)
     short = None
     if cut:
         said(f"{subject.name}: two blocks of it")
-        number = rounds(seconds * 0.5, step_seconds(subject, subject.short), 4)
-        paired = ways(number, "off", "plan of all", "gate, never")
+        fine = ["gate, never"] if brief else ["off", "plan of all", "gate, never"]
+        number = rounds(seconds * 0.5, step_seconds(subject, subject.short), 1 + len(fine))
+        paired = ways(number, *fine)
         short = in_lockstep(paired, subject.short, lambda model: subject.draw(model, number), steps=number)
     return _rows(subject.name, deep, short)
 
@@ -160,6 +166,8 @@ def _rows(model: str, deep: dict[str, Drawn], short: dict[str, Drawn] | None) ->
     overheads: dict[str, dict[Clock, Estimate]] = {}
     targets = {"off": OFF_TARGET, "plan of all": PLAN_TARGET, "gate, never": GATE_TARGET}
     for name, target in targets.items():
+        if name not in (deep if short is None else short):
+            continue
         direct = None if name not in deep else ratio(*_pair(deep, name, "compute", "wall")).mapped(lambda x: x - 1)
         if short is None:
             found = {clock: ratio(*_pair(deep, name, "compute", clock)).mapped(lambda x: x - 1) for clock in CLOCKS}
@@ -181,6 +189,8 @@ def _rows(model: str, deep: dict[str, Drawn], short: dict[str, Drawn] | None) ->
             )
         )
     for name, target in (("gate", REUSED_TARGET), ("linear", REUSED_TARGET), ("plan", CARRIED_TARGET)):
+        if name not in deep:
+            continue
         cost = {clock: ratio(*_pair(deep, name, "reuse", clock)) for clock in CLOCKS}
         steps, reused = _counts(deep[name])
         rows.append(
@@ -195,7 +205,10 @@ def _rows(model: str, deep: dict[str, Drawn], short: dict[str, Drawn] | None) ->
                 reused=reused,
             )
         )
-        overhead = overheads["plan of all" if name == "plan" else "gate, never"]["wall"]
+        beside = "plan of all" if name == "plan" else "gate, never"
+        if beside not in overheads:
+            continue
+        overhead = overheads[beside]["wall"]
         rows.append(_speedup(model, name, deep, cost["wall"].value, overhead))
     return rows
 

@@ -40,7 +40,7 @@ def speed(
     quantize: Quantize = None,
     guidance: Guidance = None,
     size: Size = 512,
-    seconds: Annotated[float, typer.Option(min=1, metavar="S", help="For the times of each model, about.")] = 60,
+    seconds: Annotated[float, typer.Option(min=1, metavar="S", help="For the times of each model, about.")] = 45,
     width: Width = 512,
     blocks: Blocks = 8,
     side: Side = 256,
