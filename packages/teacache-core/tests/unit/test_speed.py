@@ -19,8 +19,10 @@ from teacache.bench.memory import Peak
 from teacache.bench.paired import Estimate, decide, ratio, share
 from teacache.bench.peers import Comparison, Exactness, applied
 from teacache.bench.peers_page import PeersReport, peers_numbers, peers_tables
-from teacache.bench.speed import Row, _rows, rounds
-from teacache.bench.speed_page import Report, claims, numbers, tables
+from teacache.bench.speed import rounds
+from teacache.bench.speed_page import tables
+from teacache.bench.speed_report import Report, claims, numbers
+from teacache.bench.speed_rows import Row, figures
 from teacache.errors import MissingDependencyError, OptionError
 
 pytestmark = pytest.mark.unit
@@ -137,7 +139,7 @@ def measured() -> list[Row]:
     deep = {"plain": drawn(1, "c" * 20), "gate": drawn(1.01, steps, 0.02), "linear": drawn(1.01, steps, 0.02)}
     deep |= {"plan": drawn(1, steps, 0.001), "plan of all": drawn(1, "c" * 20), "gate, never": drawn(1.01, "c" * 20)}
     short = {name: drawn(0.2, "c" * 20) for name in ("plain", "off", "plan of all")}
-    return _rows("fish", deep, short | {"gate, never": drawn(0.21, "c" * 20)})
+    return figures("fish", deep, short | {"gate, never": drawn(0.21, "c" * 20)})
 
 
 def test_figures_are_those_of_the_parts() -> None:

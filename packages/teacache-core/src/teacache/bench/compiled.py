@@ -14,7 +14,8 @@ import numpy as np
 
 from teacache.bench.lockstep import Way, in_lockstep
 from teacache.bench.paired import ratio
-from teacache.bench.speed import WARM, Row, Subject, rounds, step_seconds
+from teacache.bench.speed import Subject, rounds, step_seconds
+from teacache.bench.speed_rows import WARM, Row
 from teacache.plugins import find_adapter
 
 EAGER = ("flux1",)

@@ -17,7 +17,8 @@ import numpy as np
 
 from teacache.bench.lockstep import Drawn, Way, in_lockstep
 from teacache.bench.paired import Estimate, Times, Verdict, decide, ratio, share
-from teacache.bench.speed import WARM, Subject, rounds, step_seconds, taken, wrapping
+from teacache.bench.speed import Subject, rounds, step_seconds, taken, wrapping
+from teacache.bench.speed_rows import WARM
 from teacache.errors import MissingDependencyError
 
 PEER = "mlx-teacache"

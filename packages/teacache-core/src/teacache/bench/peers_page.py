@@ -8,7 +8,7 @@ from typing import Any
 
 from teacache.bench.peers import Comparison, Exactness
 from teacache.bench.peers_pictures import STEPS, Worth
-from teacache.bench.speed_page import percent, shortened, size
+from teacache.bench.speed_report import percent, shortened, size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from teacache.bench.lockstep import Way, in_lockstep
 from teacache.bench.paired import Estimate, ratio
 from teacache.bench.peers import PEER, applied, named, taken_by_peer
 from teacache.bench.rows import Case, Settings, cases
-from teacache.bench.speed import WARM
+from teacache.bench.speed_rows import WARM
 from teacache.bench.subjects import draw
 from teacache.gated import GatedRun
 from teacache.policies import Gate

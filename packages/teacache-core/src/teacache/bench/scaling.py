@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from teacache.bench.speed import Row, Subject, measure
+from teacache.bench.speed import Subject, measure
+from teacache.bench.speed_rows import Row
 from teacache.bench.subjects import draw, small_pipeline
 
 FAMILY = "flux2"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from teacache.bench.speed import Subject
-    from teacache.bench.speed_page import Report
+    from teacache.bench.speed_report import Report
 
 EXAMPLES = (
     "teacache bench speed --out docs/performance.md",
@@ -111,7 +111,7 @@ def _measured(
     from teacache.bench.memory import RUNS, growth, peaks
     from teacache.bench.scaling import scaling as other_sizes
     from teacache.bench.speed import measure
-    from teacache.bench.speed_page import Report
+    from teacache.bench.speed_report import Report
     from teacache.bench.startup import import_seconds, wrap_seconds
     from teacache.bench.subjects import draw, sizes_of
     from teacache.testing.spies import expected_warnings
@@ -155,7 +155,8 @@ def _write(report: Report, out: Path) -> None:
     import mlx.core as mx
 
     from teacache.bench.blocks import page_of, with_block
-    from teacache.bench.speed_page import claims, numbers, tables
+    from teacache.bench.speed_page import tables
+    from teacache.bench.speed_report import claims, numbers
 
     device = "metal" if mx.default_device() == mx.gpu else "cpu"
     data = out.with_suffix(".json")
