@@ -32,7 +32,7 @@ SPANS = {
     for span in re.findall(r"`([^`\n]+)`", docs._FENCE.sub("", path.read_text(encoding="utf-8")))
 }
 SOURCE = ROOT / "packages/teacache-core/src/teacache"
-MADE = {"teacache-demo.png", "build/dist"}
+MADE = {"teacache-demo.png", "build/dist", "docs/performance.json", "docs/peers.json"}
 """Files that come out of what a page tells to run."""
 
 HOMES = (ROOT, SOURCE, SOURCE.parents[1], *ROOT.glob("packages/teacache-*/src/teacache_*"), ROOT / "docs/template")
