@@ -1,4 +1,4 @@
-"""Numbers that lie: the change of a signal in every precision, and what is no change at all."""
+"""Changes of a signal: in every precision, and what is no change at all."""
 
 from __future__ import annotations
 
