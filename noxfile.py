@@ -185,7 +185,7 @@ def pictures(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """The speed benchmark into docs/; `-- --model NAME` on real weights; `-- frontier` the frontier of the trained toys."""
+    """The speed benchmark into docs/; `-- --model NAME` on real weights; `-- frontier` the toys' frontier instead."""
     install(session, ADAPTERS)
     frontier = session.posargs[:1] == ["frontier"]
     which = ("frontier", "docs/frontier.md") if frontier else ("speed", "docs/performance.md")
