@@ -187,8 +187,8 @@ def test_mistakes_are_one_line_and_leave_nothing(
 @pytest.mark.parametrize(
     "command",
     [
-        "calibrate", "sweep", "bench", "bench frontier", "bench speed", "bench peers", "calibrations", "calibrations list", "calibrations show",
-        "calibrations forget", "calibrations export",
+        "calibrate", "sweep", "bench", "bench frontier", "bench speed", "bench peers", "calibrations",
+        "calibrations list", "calibrations show", "calibrations forget", "calibrations export",
     ],
 )  # fmt: skip
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,7 @@ def frontier(
     with quiet_libraries(), progress() as bar:
         from teacache.bench.frontier import Toy, made_with
         from teacache.bench.rows import Row, Settings, cases
-        from teacache.cli.toys import load_toy, trained_families
+        from teacache.cli.toys import families_of, load_toy, trained_families
 
         trained = trained_families()
         for name in families_of(toys, trained):
@@ -93,11 +93,6 @@ def frontier(
             rows = [Row(**row) for case in lines.rows for row in case["rows"]]
             _write(rows, settings, versions, out)
         lines.path.unlink()
-
-
-def families_of(toys: str | None, trained: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the families that are asked for."""
-    return tuple(dict.fromkeys(filter(None, map(str.strip, toys.split(","))))) if toys else trained
 
 
 def _write(rows: list[Row], settings: Settings, versions: str, out: Path) -> None:

@@ -37,8 +37,7 @@ def peers(
         raise OptionError(f"--out {out} and --width {width} were given; expected a name in .md, a multiple of 128.")
     with quiet_libraries(), progress() as bar:
         from teacache.bench.peers_run import run
-        from teacache.cli.bench import families_of
-        from teacache.cli.toys import trained_families
+        from teacache.cli.toys import families_of, trained_families
 
         task = bar.add_task("loading", total=None)
         report = run(

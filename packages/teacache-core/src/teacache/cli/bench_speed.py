@@ -72,8 +72,7 @@ def speed(
             families: tuple[str, ...] = ()
         else:
             from teacache.bench.subjects import subjects as small
-            from teacache.cli.bench import families_of
-            from teacache.cli.toys import trained_families
+            from teacache.cli.toys import families_of, trained_families
 
             families = families_of(toys, trained_families())
             settings |= {"toys": families, "width": width, "blocks": blocks, "side": side}

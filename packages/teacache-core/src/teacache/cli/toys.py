@@ -39,3 +39,8 @@ def load_toy(family: str) -> Any:
         raise UnknownModelError(
             f"The toy of {family!r} has no trained weights; these have: {', '.join(trained_families())}."
         ) from error
+
+
+def families_of(toys: str | None, trained: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the families that are asked for."""
+    return tuple(dict.fromkeys(filter(None, map(str.strip, toys.split(","))))) if toys else trained
