@@ -13,6 +13,9 @@ from hypothesis import settings
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 
+# Read by tqdm when it is imported, as `teacache` sets it for its commands: mflux's bar stays out of what tests compare.
+os.environ["TQDM_DISABLE"] = "1"
+
 PACKAGES = Path(__file__).parent
 OFF_BY_DEFAULT = ("slow", "browser", "weights", "peers")
 TIERS = ("unit", "parity", "quality", *OFF_BY_DEFAULT)

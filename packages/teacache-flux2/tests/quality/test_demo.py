@@ -127,6 +127,7 @@ def test_interruption_leaves_no_picture(tmp_path: Path) -> None:
     """Red when Ctrl-C within a step, which mflux turns into its own exception, ends in a traceback or half a file."""
     script = (
         "import functools, os, signal, teacache; from teacache.wrapping import wrap; "
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "  # a background job of a shell ignores it
         "stop = lambda record: os.kill(os.getpid(), signal.SIGINT); "
         "teacache.wrap = functools.partial(wrap, on_step=stop); "
     )
