@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 
-from teacache.boundary import Args, Kwargs, Mismatch
 from teacache.errors import BranchWarning
 from teacache.pieces import Pieces
 from teacache.run import OnStep, Run, RunInfo
 from teacache.stats import StepRecord
+from teacache.walks import Args, Kwargs, Mismatch
 
 
 class StepDecision(Protocol):

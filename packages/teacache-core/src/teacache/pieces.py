@@ -11,7 +11,8 @@ from typing import Any
 
 import mlx.core as mx
 
-from teacache.boundary import Args, Boundary, Kwargs
+from teacache.boundary import Boundary
+from teacache.walks import Args, Kwargs
 
 # By type and not by isinstance: what mx.compile returns claims to be a plain function through __class__.
 COMPILED = type(mx.compile(abs))

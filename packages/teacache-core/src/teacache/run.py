@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
-from teacache.boundary import Args, Kwargs
 from teacache.errors import RunError, TeaCacheWarning
 from teacache.stats import StepRecord
+from teacache.walks import Args, Kwargs
 
 if TYPE_CHECKING:
     from teacache.pieces import Pieces

@@ -16,11 +16,12 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-from teacache.boundary import Args, Boundary, Kwargs
+from teacache.boundary import Boundary
 from teacache.errors import CompileOptionError, NothingReusedWarning, TeaCacheWarning
 from teacache.pieces import Pieces
 from teacache.run import OnStep, Run, RunInfo
 from teacache.stats import RunStats, Stats, StepRecord, explain_nothing_reused
+from teacache.walks import Args, Kwargs
 
 log = logging.getLogger(__name__)  # debug only: mflux shows every INFO of every package
 

@@ -13,7 +13,7 @@ from typing import Any
 import mlx.core as mx
 
 from teacache.adapter import Adapter
-from teacache.boundary import Args, Boundary, Kwargs
+from teacache.boundary import Boundary
 from teacache.changes import Changes
 from teacache.errors import AlreadyWrappedError
 from teacache.gated import GatedRun
@@ -24,6 +24,7 @@ from teacache.run import Run, RunInfo
 from teacache.session import Choice, Session
 from teacache.stats import StepRecord
 from teacache.velocity import VelocityRun
+from teacache.walks import Args, Kwargs
 
 MakeRun = Callable[[RunInfo], Run]
 """Makes the run of one picture. It may keep it, to ask it for what it measured."""

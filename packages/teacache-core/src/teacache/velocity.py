@@ -10,13 +10,13 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from teacache.boundary import Args, Kwargs
 from teacache.errors import RunError
 from teacache.pieces import Pieces
 from teacache.policies.kernel import Kernel
 from teacache.policies.plan import Plan
 from teacache.run import OnStep, Run, RunInfo
 from teacache.stats import StepRecord
+from teacache.walks import Args, Kwargs
 
 
 class VelocityRun(Run):

@@ -13,12 +13,12 @@ import mlx.core as mx
 import numpy as np
 
 from teacache.adapter import Adapter
-from teacache.boundary import Args, Kwargs
 from teacache.distance import Distance, distance
 from teacache.errors import VerificationError
 from teacache.pieces import Pieces
 from teacache.run import RunInfo
 from teacache.tolerance import Bound, load_tolerance
+from teacache.walks import Args, Kwargs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,12 +10,12 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from teacache.boundary import Args, Kwargs
 from teacache.pieces import Pieces
 from teacache.policies import correction
 from teacache.policies.plan import Plan, plan_all, plan_from_kernel
 from teacache.run import RunInfo
 from teacache.velocity import VelocityRun
+from teacache.walks import Args, Kwargs
 
 pytestmark = pytest.mark.unit
 

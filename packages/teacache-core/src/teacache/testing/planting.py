@@ -12,7 +12,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from teacache import boundary
+from teacache import walks
 from teacache.changes import Changes
 from teacache.gated import GatedRun
 from teacache.pieces import COMPILED, Pieces
@@ -128,13 +128,13 @@ def changed_in_place() -> Iterator[None]:
 @contextmanager
 def block_left_out() -> Iterator[None]:
     """The traced path runs all blocks but the last."""
-    blocks = boundary._Compute.blocks
+    blocks = walks.Compute.blocks
 
     def all_but_the_last(walk: Any, listed: list[Any], position: int) -> Any:
         last_list = position == len(walk.body.blocks) - 1
         return blocks(walk, listed[:-1] if last_list and len(listed) > 1 else listed, position)
 
-    with patched(boundary._Compute, "blocks", all_but_the_last):
+    with patched(walks.Compute, "blocks", all_but_the_last):
         yield
 
 
@@ -154,7 +154,7 @@ def all_tokens() -> Iterator[None]:
 def tail_of_the_step_before() -> Iterator[None]:
     """What the tail gets beside the tokens is kept from the call before."""
     kept: dict[int, tuple[tuple[Any, ...], dict[str, Any]]] = {}
-    tap = boundary._Compute.tap
+    tap = walks.Compute.tap
 
     def compute_tap(walk: Any, tail: Any) -> Any:
         def keeping(*args: Any, **kwargs: Any) -> Any:
@@ -173,9 +173,9 @@ def tail_of_the_step_before() -> Iterator[None]:
         return late
 
     with (
-        patched(boundary._Compute, "tap", compute_tap),
-        _added(boundary._Reuse, "taps_tail", True),
-        _added(boundary._Reuse, "tap", reuse_tap),
+        patched(walks.Compute, "tap", compute_tap),
+        _added(walks.Reuse, "taps_tail", True),
+        _added(walks.Reuse, "tap", reuse_tap),
     ):
         yield
 
@@ -193,7 +193,7 @@ def _added(owner: type, name: str, value: Any) -> Iterator[None]:
 @contextmanager
 def controlnet_kept() -> Iterator[None]:
     """ControlNet's samples are handed on to a reused step."""
-    with patched(boundary._Reuse, "kwargs", lambda walk, kwargs: kwargs):
+    with patched(walks.Reuse, "kwargs", lambda walk, kwargs: kwargs):
         yield
 
 
