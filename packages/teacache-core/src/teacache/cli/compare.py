@@ -22,7 +22,7 @@ from teacache.cli.source import (
     check_source,
     open_source,
 )
-from teacache.errors import OptionError
+from teacache.errors import OptionError, UnknownModelError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,7 +79,7 @@ def compare(
     the recording of this very model; where there is none, one more prompt is recorded first, and kept.
     """
     from teacache.cli.compare_settings import parse_settings
-    from teacache.cli.compare_tasks import command_of, source_named, tasks_for
+    from teacache.cli.compare_tasks import command_of, source_named, tasks_for, unknown_name
 
     toy, model = source_named(name, toy, model)
     check_source(toy, model, base, quantize)
@@ -99,7 +99,12 @@ def compare(
 
         with progress() as bar:
             task = bar.add_task("loading", total=None)
-            source = open_source(toy, model, base=base, quantize=quantize, steps=steps, guidance=guidance, size=size)
+            try:
+                source = open_source(
+                    toy, model, base=base, quantize=quantize, steps=steps, guidance=guidance, size=size
+                )
+            except UnknownModelError as error:
+                raise (error if name is None else unknown_name(name, error)) from error
 
             def update(doing: str, done: int, total: int) -> None:
                 bar.update(task, description=doing, completed=done, total=total)

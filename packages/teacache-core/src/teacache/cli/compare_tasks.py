@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from teacache.cli.source import prompts_for
-from teacache.errors import OptionError
+from teacache.errors import OptionError, UnknownModelError
 
 if TYPE_CHECKING:
     from teacache.calibration.record import Case
@@ -25,10 +25,19 @@ def source_named(name: str | None, toy: str | None, model: str | None) -> tuple[
         return toy, model
     if toy is not None or model is not None:
         raise OptionError(f"{name} was given, and --toy or --model too. Give one of them.")
+    return (name, None) if name in toy_names() else (None, name)
+
+
+def toy_names() -> list[str]:
+    """Returns the families whose installed adapters bring a toy."""
     from teacache.plugins import adapters
 
-    toys = {row.name for row in adapters() if row.adapter is not None and row.adapter.toy is not None}
-    return (name, None) if name in toys else (None, name)
+    return [row.name for row in adapters() if row.adapter is not None and row.adapter.toy is not None]
+
+
+def unknown_name(name: str, why: UnknownModelError) -> UnknownModelError:
+    """Returns what to say of a name that is neither a toy's nor a model's."""
+    return UnknownModelError(f"{name} is none of the toys here ({', '.join(toy_names()) or 'none'}). As a model: {why}")
 
 
 def tasks_for(

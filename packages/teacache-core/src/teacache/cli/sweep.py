@@ -75,6 +75,8 @@ def sweep(
     wanted_thresholds, wanted_speedups = threshold or [], speedup or []
     if not wanted_thresholds and not wanted_speedups:
         raise OptionError("Give --threshold X or --speedup X, each as often as you like, for example --speedup 2.")
+    if any(not math.isfinite(value) or value < 0 for value in wanted_thresholds):
+        raise OptionError(f"--threshold {wanted_thresholds} was given; expected numbers from 0 up, for example 0.1.")
     if any(not math.isfinite(value) or value < 1 for value in wanted_speedups):
         raise OptionError(f"--speedup {wanted_speedups} was given; expected numbers from 1 up, for example 2.")
     if plot is not None:
