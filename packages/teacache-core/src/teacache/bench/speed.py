@@ -1,8 +1,8 @@
 """The speed benchmark: what the cache costs and saves per step, in ratios of paired times. Must not import mflux.
 
-Two groups of pictures are drawn in lockstep. The deep group (the whole model) gives the cost of a step that is not
-computed, and the speedup. The short group (the same model cut to two blocks) gives what a computed step costs more
-than a plain one: that is a fixed amount, whatever the number of blocks, and on short steps it drowns less in noise.
+Groups of pictures are drawn in lockstep. Those of the whole model give the cost of a step that is not computed, and the
+speedup. The short group (the same model cut to two blocks) gives what a computed step costs more than a plain one: that
+is a fixed amount, whatever the number of blocks, and on short steps it drowns less in noise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import teacache
-from teacache.bench.lockstep import Way, in_lockstep
+from teacache.bench.lockstep import Drawn, Way, in_lockstep
 from teacache.bench.speed_rows import Row, figures
 
 ONE: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 1.0)
@@ -31,12 +31,14 @@ class Subject:
         deep: the whole model's pipeline.
         short: the same cut to two blocks; None for real weights.
         draw: makes a picture in so many steps, (pipeline, steps) to whatever.
+        floor: the same cut to its first block, where the signal is read behind that block; None elsewhere.
     """
 
     name: str
     deep: Any
     short: Any | None
     draw: Callable[[Any, int], Any]
+    floor: Any | None = None
 
 
 def ways(steps: int, *names: str) -> list[Way]:
@@ -86,23 +88,29 @@ def measure(
     said(f"{subject.name}: trying")
     step = step_seconds(subject, subject.deep)
     cut = subject.short is not None
-    said(f"{subject.name}: whole model")
-    never = ["plan of all", "gate, never"] if cut else ["off", "plan of all", "gate, never"]
-    names = ["gate", "plan"] if brief else ["gate", "linear", "plan", *never]
-    per_round = 1 + sum(1 if name in never else 0.5 for name in names)
-    count = rounds(seconds * (0.5 if cut else 1.0), step, per_round)
-    deep = in_lockstep(ways(count, *names), subject.deep, lambda model: subject.draw(model, count), steps=count)
+    whole = ["gate", "plan"] if brief else ["gate", "linear", "plan"]
+    never = [] if brief else ["plan of all", "gate, never"] if cut else ["off", "plan of all", "gate, never"]
+
+    def drawn(model: Any, names: Sequence[str], seconds: float, step: float, per_round: float) -> dict[str, Drawn]:
+        count = rounds(seconds, step, per_round)
+        return in_lockstep(ways(count, *names), model, lambda model: subject.draw(model, count), steps=count)
+
+    said(f"{subject.name}: whole model, reusing")
+    reusing = drawn(subject.deep, whole, seconds * 0.3, step, 1 + 0.5 * len(whole))
+    computing = None
+    if never:
+        said(f"{subject.name}: whole model, computing")
+        computing = drawn(subject.deep, never, seconds * (0.1 if cut else 0.7), step, 1 + len(never))
     short = None
     if cut:
         said(f"{subject.name}: two blocks of it")
         fine = ["gate, never"] if brief else ["off", "plan of all", "gate, never"]
-        number = rounds(seconds * 0.5, step_seconds(subject, subject.short), 1 + len(fine))
-        paired = ways(number, *fine)
-        short = in_lockstep(paired, subject.short, lambda model: subject.draw(model, number), steps=number)
-    return figures(subject.name, deep, short)
+        short = drawn(subject.short, fine, seconds * 0.6, step_seconds(subject, subject.short), 1 + len(fine))
+    floor = None if subject.floor is None else step_seconds(subject, subject.floor, steps=12)
+    return figures(subject.name, reusing, computing, short, floor=floor)
 
 
-def step_seconds(subject: Subject, model: Any) -> float:
+def step_seconds(subject: Subject, model: Any, *, steps: int = 4) -> float:
     """Returns the length of a plain step, once everything is compiled."""
-    drawn = in_lockstep([Way(name="plain")], model, lambda model: subject.draw(model, 4), steps=4)
+    drawn = in_lockstep([Way(name="plain")], model, lambda model: subject.draw(model, steps), steps=steps)
     return float(np.median(drawn["plain"].wall[2:]))

@@ -32,6 +32,8 @@ class Row:
         cpu: by CPU time of the process.
         direct: an overhead as paired with plain steps of the whole model; None where `wall` is that already.
         target: the bound, None where there is none.
+        floor: of a cost: the share of a plain step that the model's refiners and first block take by themselves, where
+            the signal is read behind that block; `target` holds it already.
         reused: how many of the counted steps were not computed.
         steps: how many were counted.
         ideal: of a speedup: N / (N - k), k of N steps reused.
@@ -46,6 +48,7 @@ class Row:
     cpu: Estimate
     direct: Estimate | None = None
     target: float | None = None
+    floor: float | None = None
     reused: int = 0
     steps: int = 0
     ideal: float | None = None
@@ -64,27 +67,40 @@ class Row:
         return decide(self.kept, self.target, at_most=False, direct=self.wall.mapped(lambda x: x / bound))
 
 
-def figures(model: str, deep: dict[str, Drawn], short: dict[str, Drawn] | None) -> list[Row]:
+def figures(
+    model: str,
+    deep: dict[str, Drawn],
+    computing: dict[str, Drawn] | None,
+    short: dict[str, Drawn] | None,
+    *,
+    floor: float | None = None,
+) -> list[Row]:
     """Returns the figures of one model.
 
     Args:
         model: its name.
-        deep: what the whole model's pictures came to, by the names of `speed.ways`.
+        deep: what the whole model's pictures came to that reuse, by the names of `speed.ways`.
+        computing: the same of those that compute every step; None where there are none.
         short: the same of the model that is cut to two blocks; None where there is none.
+        floor: seconds of a plain step of the model cut to its first block, where a reused step has to run that.
     """
+    computing = computing or {}
     rows = []
     overheads: dict[str, dict[Clock, Estimate]] = {}
     targets = {"off": OFF_TARGET, "plan of all": PLAN_TARGET, "gate, never": GATE_TARGET}
     for name, target in targets.items():
-        if name not in (deep if short is None else short):
+        if name not in (computing if short is None else short):
             continue
-        direct = None if name not in deep else ratio(*_pair(deep, name, "compute", "wall")).mapped(lambda x: x - 1)
-        if short is None:
-            found = {clock: ratio(*_pair(deep, name, "compute", clock)).mapped(lambda x: x - 1) for clock in CLOCKS}
-            direct = None
+        whole = None
+        if name in computing:
+            whole = {
+                clock: ratio(*_pair(computing, name, "compute", clock)).mapped(lambda x: x - 1) for clock in CLOCKS
+            }
+        if short is not None:
+            found = {clock: share(*_pair(short, name, "compute", clock), _plain(deep, clock)) for clock in CLOCKS}
         else:
-            whole = {clock: _plain(deep, clock) for clock in CLOCKS}
-            found = {clock: share(*_pair(short, name, "compute", clock), whole[clock]) for clock in CLOCKS}
+            assert whole is not None  # noqa: S101 - the name is in it
+            found, whole = whole, None
         overheads[name] = found
         rows.append(
             Row(
@@ -93,7 +109,7 @@ def figures(model: str, deep: dict[str, Drawn], short: dict[str, Drawn] | None) 
                 unit="overhead",
                 wall=found["wall"],
                 cpu=found["cpu"],
-                direct=direct,
+                direct=None if whole is None else whole["wall"],
                 target=target,
                 steps=found["wall"].pairs,
             )
@@ -101,6 +117,7 @@ def figures(model: str, deep: dict[str, Drawn], short: dict[str, Drawn] | None) 
     for name, target in (("gate", REUSED_TARGET), ("linear", REUSED_TARGET), ("plan", CARRIED_TARGET)):
         if name not in deep:
             continue
+        least = None if floor is None or name == "plan" else floor / float(np.median(_plain(deep, "wall")))
         cost = {clock: ratio(*_pair(deep, name, "reuse", clock)) for clock in CLOCKS}
         steps, reused = _counts(deep[name])
         rows.append(
@@ -110,7 +127,8 @@ def figures(model: str, deep: dict[str, Drawn], short: dict[str, Drawn] | None) 
                 unit="cost",
                 wall=cost["wall"],
                 cpu=cost["cpu"],
-                target=target,
+                target=target + (least or 0.0),
+                floor=least,
                 steps=steps,
                 reused=reused,
             )

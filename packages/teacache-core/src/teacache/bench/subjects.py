@@ -24,6 +24,9 @@ TWO_BRANCHES = {"flux2", "zimage"}
 """Families whose guidance is a second branch that can be left out. FLUX.1's is inside the model, Qwen-Image always runs
 both."""
 
+BEHIND_FIRST_BLOCK = {"zimage"}
+"""Families whose signal is read behind the first block."""
+
 
 def small_pipeline(family: str, *, width: int, blocks: int) -> Any:
     """Returns a family's pipeline around a transformer of this size, with random weights in float32.
@@ -53,13 +56,14 @@ def subjects(families: Sequence[str], *, width: int, blocks: int, side: int) -> 
     for family in families:
         deep = small_pipeline(family, width=width, blocks=blocks)
         short = small_pipeline(family, width=width, blocks=SHORT)
+        floor = small_pipeline(family, width=width, blocks=1) if family in BEHIND_FIRST_BLOCK else None
         for guidance in (1.0, 3.0) if family in TWO_BRANCHES else (3.0,):
             name = f"{family}, guidance {'on' if guidance > 1 else 'off'}" if family in TWO_BRANCHES else family
 
             def make(model: Any, steps: int, guidance: float = guidance) -> Any:
                 return draw(model, steps, side=side, guidance=guidance)
 
-            yield Subject(name=name, deep=deep, short=short, draw=make)
+            yield Subject(name=name, deep=deep, short=short, draw=make, floor=floor)
 
 
 def sizes_of(subject: Subject) -> Sizes:
