@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -88,18 +88,25 @@ def peaks(subject: Subject, sizes: Sizes) -> list[Peak]:
         ("recording", 2 * sizes.velocity, "two velocities; all others outside MLX", recording),
         ("calibrating", None, "outputs and signals of two steps, and their differences", _measuring),
     ]
-    subject.draw(model, 2)
-    wraps: list[Callable[[Any], AbstractContextManager[Any]]] = [nullcontext, *(wrap for *_, wrap in ways)]
-    found: list[list[int]] = [[] for _ in wraps]
-    for _ in range(REPEATS):
-        for peaks_of_way, wrap in zip(found, wraps, strict=True):
-            with wrap(model):
-                peaks_of_way.append(peak_of(lambda: subject.draw(model, STEPS)))
-    plain, *others = map(min, found)
+    extra = over_plain(model, lambda: subject.draw(model, STEPS), [wrap for *_, wrap in ways])
     return [
-        Peak(model=subject.name, way=way, extra=least - plain, stated=stated, why=why)
-        for (way, stated, why, _), least in zip(ways, others, strict=True)
+        Peak(model=subject.name, way=way, extra=more, stated=stated, why=why)
+        for (way, stated, why, _), more in zip(ways, extra, strict=True)
     ]
+
+
+def over_plain(
+    model: Any, draw: Callable[[], Any], wraps: Sequence[Callable[[Any], AbstractContextManager[Any]]]
+) -> list[int]:
+    """Returns by how much each way's peak lies above the plain one's: the least of `REPEATS` of either, in turns."""
+    draw()
+    found: list[list[int]] = [[] for _ in range(len(wraps) + 1)]
+    for _ in range(REPEATS):
+        for of_way, wrap in zip(found, (nullcontext, *wraps), strict=True):
+            with wrap(model):
+                of_way.append(peak_of(draw))
+    plain, *others = map(min, found)
+    return [least - plain for least in others]
 
 
 def growth(model: Any, draw: Callable[[Any, int], Any], *, runs: int = RUNS) -> int:

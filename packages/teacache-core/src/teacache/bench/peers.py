@@ -32,6 +32,9 @@ NEVER, SECOND = 0.25, 0.75
 NAMES = {"flux1": "dev", "flux2": "flux2-klein-base-4b", "qwen": "qwen-image", "zimage": "z-image"}
 """mflux's names of the checkpoints under which mlx-teacache takes the models."""
 
+COMPILED = {"flux2", "zimage"}
+"""Families whose step mflux compiles. mlx-teacache runs them eagerly."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -105,28 +108,43 @@ def taken_by_peer(handle: Any) -> Sequence[str]:
     return ["reuse" if one.decision == "skipped" else "compute" for one in handle.stats.last_generation.decisions]
 
 
-def both(threshold: float, *, ours: str, theirs: str) -> list[Way]:
+def both(threshold: float, *, ours: str, theirs: str, eager: bool = False) -> list[Way]:
     """Returns the plain way, and both caches' gates at the same coefficients and threshold."""
+    options = {"coefficients": HALF, "threshold": threshold} | ({"compile": False} if eager else {})
     return [
         Way(name="plain"),
-        Way(name=ours, wrap=wrapping({"coefficients": HALF, "threshold": threshold}), actions=taken),
+        Way(name=ours, wrap=wrapping(options), actions=taken),
         Way(name=theirs, wrap=applied(coefficients=HALF, rel_l1_thresh=threshold), actions=taken_by_peer),
     ]
 
 
 def compare(
-    subject: Subject, seconds: float, said: Callable[[str], None] = lambda doing: None
+    subject: Subject, seconds: float, said: Callable[[str], None] = lambda doing: None, *, eager: bool = False
 ) -> tuple[list[Comparison], Exactness]:
-    """Compares the two on one model, whose parts were given their names by `named`."""
-    said(f"{subject.name}: every second step reused")
+    """Compares the two on one model, whose parts were given their names by `named`.
+
+    Args:
+        subject: the model.
+        seconds: about how long it may take.
+        said: told what is done.
+        eager: teacache runs what mflux compiles eagerly, as mlx-teacache does.
+    """
+    name = f"{subject.name}, compile=False" if eager else subject.name
+    said(f"{name}: every second step reused")
     count = rounds(seconds / 2, step_seconds(subject, subject.deep), 2)
     deep = in_lockstep(
-        both(SECOND, ours=OURS, theirs=PEER), subject.deep, lambda model: subject.draw(model, count), steps=count
+        both(SECOND, ours=OURS, theirs=PEER, eager=eager),
+        subject.deep,
+        lambda model: subject.draw(model, count),
+        steps=count,
     )
-    said(f"{subject.name}: nothing reused")
+    said(f"{name}: nothing reused")
     number = rounds(seconds / 2, step_seconds(subject, subject.short), 3)
     short = in_lockstep(
-        both(NEVER, ours=OURS, theirs=PEER), subject.short, lambda model: subject.draw(model, number), steps=number
+        both(NEVER, ours=OURS, theirs=PEER, eager=eager),
+        subject.short,
+        lambda model: subject.draw(model, number),
+        steps=number,
     )
     whole = deep["plain"].wall[WARM:]
     plain = short["plain"].wall[WARM:]
@@ -139,16 +157,16 @@ def compare(
     never = share(short[OURS].wall[WARM:], short[PEER].wall[WARM:], whole)
     found = [
         Comparison(
-            model=subject.name,
+            model=name,
             figure="nothing reused: overhead over plain",
             ours=overhead[OURS],
             theirs=overhead[PEER],
             between=never,
             verdict=decide(never, 0.0, at_most=True),
         ),
-        Comparison(model=subject.name, figure="reused step, share of a plain one", ours=cost[OURS], theirs=cost[PEER]),
+        Comparison(model=name, figure="reused step, share of a plain one", ours=cost[OURS], theirs=cost[PEER]),
         Comparison(
-            model=subject.name,
+            model=name,
             figure="every second step reused: speedup",
             ours=speed[OURS],
             theirs=speed[PEER],
@@ -156,7 +174,7 @@ def compare(
             verdict=decide(between, 1.0, at_most=True),
         ),
     ]
-    return found, Exactness(model=subject.name, ours=_off(short, OURS), theirs=_off(short, PEER))
+    return found, Exactness(model=name, ours=_off(short, OURS), theirs=_off(short, PEER))
 
 
 def _reused(drawn: dict[str, Drawn], name: str) -> tuple[Times, Times]:

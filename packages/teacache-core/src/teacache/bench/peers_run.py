@@ -5,15 +5,15 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from teacache.bench.frontier import made_with
-from teacache.bench.memory import REPEATS, STEPS, peak_of
-from teacache.bench.peers import HALF, NEVER, PEER, SECOND, applied, compare, named
+from teacache.bench.memory import STEPS, over_plain
+from teacache.bench.peers import COMPILED, HALF, NEVER, PEER, SECOND, applied, compare, named
 from teacache.bench.peers_page import PeersReport
 from teacache.bench.peers_pictures import STEPS as PICTURE_STEPS
 from teacache.bench.peers_pictures import pictures
@@ -58,6 +58,8 @@ def run(
             times, exact = compare(subject, seconds, said)
             comparisons += times
             exactness.append(exact)
+            if family in COMPILED:
+                comparisons += compare(subject, seconds, said, eager=True)[0]
             said(f"{subject.name}: memory")
             memory.append((subject.name, *_memory(subject)))
             wrapped.append((subject.name, *_wrapping(subject)))
@@ -79,17 +81,12 @@ def run(
 
 
 def _memory(subject: Subject) -> tuple[int, int]:
-    def peak(wrap: Wrap) -> int:
-        found = []
-        for _ in range(REPEATS):
-            with wrap(subject.short):
-                found.append(peak_of(lambda: subject.draw(subject.short, STEPS)))
-        return min(found)
-
-    plain = peak(nullcontext)
-    ours = peak(wrapping({"coefficients": HALF, "threshold": SECOND}))
-    theirs = peak(applied(coefficients=HALF, rel_l1_thresh=SECOND))
-    return ours - plain, theirs - plain
+    ours, theirs = over_plain(
+        subject.short,
+        lambda: subject.draw(subject.short, STEPS),
+        [wrapping({"coefficients": HALF, "threshold": SECOND}), applied(coefficients=HALF, rel_l1_thresh=SECOND)],
+    )
+    return ours, theirs
 
 
 def _wrapping(subject: Subject, times: int = 20) -> tuple[float, float]:

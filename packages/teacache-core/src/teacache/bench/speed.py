@@ -81,7 +81,8 @@ def measure(
 
     Args:
         subject: the model.
-        seconds: about how long it may take; twelve rounds of each group are drawn in any case.
+        seconds: about how long it may take; twelve rounds of each group, twenty of the one that reuses, are drawn in
+            any case.
         said: told what is done.
         brief: only what is not computed on the whole model, and the gate's overhead on the short one.
     """
@@ -91,12 +92,14 @@ def measure(
     whole = ["gate", "plan"] if brief else ["gate", "linear", "plan"]
     never = [] if brief else ["plan of all", "gate, never"] if cut else ["off", "plan of all", "gate, never"]
 
-    def drawn(model: Any, names: Sequence[str], seconds: float, step: float, per_round: float) -> dict[str, Drawn]:
-        count = rounds(seconds, step, per_round)
+    def drawn(
+        model: Any, names: Sequence[str], seconds: float, step: float, per_round: float, least: int = 12
+    ) -> dict[str, Drawn]:
+        count = rounds(seconds, step, per_round, least=least)
         return in_lockstep(ways(count, *names), model, lambda model: subject.draw(model, count), steps=count)
 
     said(f"{subject.name}: whole model, reusing")
-    reusing = drawn(subject.deep, whole, seconds * 0.3, step, 1 + 0.5 * len(whole))
+    reusing = drawn(subject.deep, whole, seconds * 0.3, step, 1 + 0.5 * len(whole), least=20)
     computing = None
     if never:
         said(f"{subject.name}: whole model, computing")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from teacache.bench.memory import SLACK
-from teacache.bench.paired import Estimate, decide
-from teacache.bench.speed_report import FIGURES, Report, milliseconds, percent, size, started
+from teacache.bench.paired import decide
+from teacache.bench.speed_report import FIGURES, Report, milliseconds, percent, size, started, times
 from teacache.bench.speed_rows import WARM, Row
 
 
@@ -72,8 +72,8 @@ def _cost(row: Row) -> str:
 
 def _speedup(row: Row) -> str:
     return (
-        f"| {row.model} | {FIGURES[row.figure]} | {row.reused} of {row.steps} | {_times(row.wall)} | "
-        f"{_times(row.cpu)} | {row.ideal:.2f} | {row.bound:.3f} | {percent(row.kept)} | {row.target:.0%} | "
+        f"| {row.model} | {FIGURES[row.figure]} | {row.reused} of {row.steps} | {times(row.wall)} | "
+        f"{times(row.cpu)} | {row.ideal:.2f} | {row.bound:.3f} | {percent(row.kept)} | {row.target:.0%} | "
         f"{row.verdict} |"
     )
 
@@ -149,7 +149,3 @@ def _compiled(report: Report) -> list[str]:
 
 def _of(rows: Sequence[Row], unit: str) -> list[Row]:
     return [row for row in rows if row.unit == unit]
-
-
-def _times(estimate: Estimate) -> str:
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

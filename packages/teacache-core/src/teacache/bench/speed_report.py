@@ -110,6 +110,11 @@ def percent(estimate: Estimate | None) -> str:
     return f"{estimate.value:.2%} [{estimate.low:.2%}, {estimate.high:.2%}]".replace("%", " %")
 
 
+def times(estimate: Estimate) -> str:
+    """Returns a speedup with its interval."""
+    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+
+
 def milliseconds(estimate: Estimate) -> str:
     """Returns seconds with their interval as milliseconds."""
     return f"{estimate.value * 1e3:.2f} ms [{estimate.low * 1e3:.2f}, {estimate.high * 1e3:.2f}]"
